@@ -1,0 +1,1 @@
+"""The log, the crash disk, crash states and device profiles."""

@@ -1,0 +1,1 @@
+"""Which crash states to look at, pruning, shrinking, engines."""

@@ -1,0 +1,1 @@
+"""Power cuts and disturbances, as data."""

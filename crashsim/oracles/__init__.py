@@ -1,0 +1,1 @@
+"""Oracles: what must hold after recovery, and the checkers that decide it."""

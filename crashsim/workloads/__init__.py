@@ -1,0 +1,1 @@
+"""Programs that make promises, and how they are recorded."""

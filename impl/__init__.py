@@ -1,0 +1,1 @@
+"""The reference git-format object store, in which fsync methods are tried."""
