@@ -1,4 +1,4 @@
-"""Placeholder for the interface; the disk helper writes the real NBD server here."""
+"""What a server of block devices asks of the thing that it serves."""
 
 from typing import Protocol
 
@@ -6,11 +6,14 @@ from crashsim.disk.request import Request
 
 
 class Disk(Protocol):
-    """What the NBD server serves. One request batch = everything that had arrived together.
+    """What the NBD server serves. Its methods are called by one thread at a time.
 
-    The server calls, for each batch: `arrived` for every request in order, then `perform` for each,
-    then `replied` for each just BEFORE its reply is sent: a mark made by a guest that has seen the
-    reply therefore always comes later in the log than the completion.
+    The server calls `arrived` for each request as soon as the whole request has arrived, then, in
+    order of arrival, `perform` and `replied` for one request after the other. Before `replied` it
+    has called `arrived` for everything that had come in by then, so a FLUSH that the guest sent
+    before it was told of a write's end comes before that write's completion. `replied` is called
+    just BEFORE the reply is sent: a mark made by a guest that has seen the reply therefore always
+    comes later in the log than the completion.
     """
 
     size_bytes: int

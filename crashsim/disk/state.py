@@ -34,6 +34,8 @@ class CrashState:
     torn: frozenset[TornWrite] = field(default_factory=frozenset)
 
     @classmethod
-    def make(cls, cut: int, dropped: Iterable[int] = (), torn: Iterable[TornWrite] = ()) -> "CrashState":
+    def make(
+        cls, cut: int, dropped: Iterable[int] = (), torn: Iterable[TornWrite] = ()
+    ) -> "CrashState":
         """Build a state from any iterables."""
         return cls(cut, frozenset(dropped), frozenset(torn))

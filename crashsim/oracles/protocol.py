@@ -32,8 +32,8 @@ class Blame(StrEnum):
 class Violation:
     """One way in which one recovered tree breaks one property.
 
-    :ivar rule: a stable, short name of the rule that caught it (`empty-loose-object`): findings with
-        equal (property, rule) are of one kind, and shrinking keeps both.
+    :ivar rule: a stable, short name of the rule that caught it (`ref-object-empty`): findings
+        with equal (property, rule) are of one kind, and shrinking keeps both.
     :ivar subject: the path (relative to the filesystem's root) or the ref that is broken.
     :ivar detail: one sentence for people.
     """

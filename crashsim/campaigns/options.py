@@ -1,0 +1,46 @@
+"""What a run is asked to do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from crashsim.disk.profile import DEFAULT_PROFILE, DeviceProfile
+from crashsim.faults.disturbances import Disturbance
+from crashsim.machines.filesystems import Filesystem
+from crashsim.oracles.protocol import Property
+
+Progress = Callable[[str, int, int], None]
+"""Called as progress(what is going on, done, total); a total of 0 means that it is not known."""
+
+
+def no_progress(_phase: str, _done: int, _total: int) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to record and explore one workload.
+
+    :ivar states: how many crash states to explore; None for every bounded strategy to its end.
+    :ivar time_limit_seconds: stop exploring then; what was covered is reported.
+    :ivar jobs: guests that recover crash states side by side.
+    :ivar prune: False decides every state by a real recovery.
+    :ivar shrink: False leaves findings as they were met.
+    :ivar measure_cost: record once more without disturbances, to count the workload's own flushes.
+    :ivar out: directory for recordings and bundles; made when missing.
+    """
+
+    filesystem: Filesystem
+    out: Path
+    disturbances: tuple[Disturbance, ...] = ()
+    profile: DeviceProfile = DEFAULT_PROFILE
+    properties: tuple[Property, ...] = tuple(Property)
+    machine: str = "auto"
+    kernel: Path | None = None
+    states: int | None = 300
+    time_limit_seconds: float | None = None
+    seed: int = 0
+    jobs: int = 2
+    prune: bool = True
+    shrink: bool = True
+    measure_cost: bool = True

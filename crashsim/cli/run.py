@@ -1,0 +1,150 @@
+"""`crashsim run`: record one workload, explore its crash states, tell what is lost."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crashsim.campaigns.options import RunOptions
+from crashsim.campaigns.run import run_campaign
+from crashsim.campaigns.targets import CommandChoice, Target, choose_target
+from crashsim.cli.arguments import (
+    DEFAULT_OUT,
+    DeviceOption,
+    DisturbOption,
+    FsOption,
+    JobsOption,
+    JsonOption,
+    KernelOption,
+    MachineOption,
+    OutOption,
+    SeedOption,
+    StatesOption,
+    TimeLimitOption,
+    read_properties,
+    read_states,
+)
+from crashsim.cli.output import stdout, watching, write_json
+from crashsim.disk.profile import parse_profile
+from crashsim.errors import UsageError
+from crashsim.faults.disturbances import parse_disturbances
+from crashsim.machines.filesystems import parse_filesystem
+from crashsim.report.publish import publish
+from crashsim.report.tables import render_run
+from crashsim.workloads.registry import TargetOptions
+
+EXIT_VIOLATION = 1
+EXIT_INCONCLUSIVE = 3
+
+EXAMPLES = """
+Examples:
+
+  crashsim run --target git --fs ext4 --fsync none
+
+  crashsim run --fs xfs --payload examples/config-writer --check check-config -- write-config-naive
+
+  crashsim run --target git --fs btrfs --fsync all --states 1000 --json result.json
+"""
+
+
+def run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="A command to run instead.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="A built-in workload: git.")] = None,
+    workload: Annotated[
+        Path | None, typer.Option(help="A TOML file with set-up, steps and check of your own.")
+    ] = None,
+    setup: Annotated[str | None, typer.Option(help="Runs first and is made durable.")] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(help="Runs in the recovered filesystem: 0 all holds, 1 a promise is broken."),
+    ] = None,
+    check_timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds after which a check is inconclusive.")
+    ] = 20.0,
+    payload: Annotated[
+        Path | None, typer.Option(help="A directory put at /payload in the guest, its bin/ on PATH.")
+    ] = None,
+    fs: FsOption = None,
+    fsync: Annotated[str, typer.Option(help="core.fsync: none, default, all, or components.")] = "default",
+    method: Annotated[str, typer.Option(help="core.fsyncMethod: fsync, batch, writeout-only.")] = "default",
+    sequence: Annotated[str, typer.Option(help="Which steps of the target.")] = "default",
+    ref_format: Annotated[str, typer.Option(help="git's ref backend: files or reftable.")] = "files",
+    object_format: Annotated[str, typer.Option(help="git's hash: sha1 or sha256.")] = "sha1",
+    property_: Annotated[
+        list[str] | None, typer.Option("--property", metavar="NAME", help="Check only this; repeatable.")
+    ] = None,
+    disturb: DisturbOption = None,
+    device: DeviceOption = "default",
+    machine: MachineOption = "auto",
+    kernel: KernelOption = None,
+    states: StatesOption = "300",
+    time_limit: TimeLimitOption = None,
+    seed: SeedOption = 0,
+    jobs: JobsOption = 2,
+    engine: Annotated[str, typer.Option(help="local.")] = "local",
+    prune: Annotated[bool, typer.Option(help="Decide states from what equal ones showed.")] = True,
+    shrink: Annotated[bool, typer.Option(help="Make findings as small as they go.")] = True,
+    out: OutOption = DEFAULT_OUT,
+    json_file: JsonOption = None,
+) -> int:
+    """Record one workload, explore its crash states and tell what is lost."""
+    if engine != "local":
+        raise UsageError(f"unknown engine {engine!r}: crashsim has local")
+    if fs is not None and len(fs) != 1:
+        raise UsageError("run takes one --fs; for several, use crashsim matrix")
+    options = RunOptions(
+        filesystem=parse_filesystem((fs or ["ext4"])[0]),
+        out=out,
+        disturbances=parse_disturbances(disturb, seed),
+        profile=parse_profile(device),
+        properties=read_properties(property_),
+        machine=machine,
+        kernel=kernel,
+        states=read_states(states),
+        time_limit_seconds=time_limit,
+        seed=seed,
+        jobs=jobs,
+        prune=prune,
+        shrink=shrink,
+    )
+    chosen = _target(
+        target,
+        workload,
+        command,
+        CommandChoice(setup=setup, check=check, check_timeout_seconds=check_timeout, payload=payload),
+        TargetOptions(
+            fsync=fsync,
+            method=method,
+            sequence=sequence,
+            ref_format=ref_format,
+            object_format=object_format,
+            seed=seed,
+        ),
+    )
+    with watching() as progress:
+        outcome = run_campaign(chosen, options, progress)
+    result = publish(outcome, out)
+    write_json(result, json_file)
+    if str(json_file) != "-":
+        stdout().print(render_run(result))
+    if any(counts.violations for counts in result.properties.values()):
+        return EXIT_VIOLATION
+    return EXIT_INCONCLUSIVE if result.inconclusive else 0
+
+
+run.__doc__ = f"{run.__doc__}\n{EXAMPLES}"
+
+
+def _target(
+    target: str | None,
+    workload: Path | None,
+    command: list[str] | None,
+    choice: CommandChoice,
+    options: TargetOptions,
+) -> Target:
+    given = [name for name, value in (("--target", target), ("--workload", workload), ("a command", command)) if value]
+    if len(given) > 1:
+        raise UsageError(f"give one of --target, --workload and a command, not {' and '.join(given)}")
+    return choose_target(target, workload, command, choice, options)

@@ -1,0 +1,1 @@
+"""Findings explained in words: what was lost, what was durable instead, which call was missing."""

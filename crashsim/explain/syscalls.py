@@ -1,0 +1,397 @@
+"""What a program did with its files: the life of each one, from a trace of its system calls.
+
+A *file* here is what an inode is: it can get names (by creation, link, rename) and lose them. Its
+events are in the order in which the calls ended, and each knows the process and step it came from.
+"""
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+
+from crashsim.explain import strace
+from crashsim.explain.strace import Call, Descriptor
+
+
+class EventKind(Enum):
+    """What can happen to a file.
+
+    :cvar SYNCED: fsync(2), fdatasync(2), or sync(2) and syncfs(2), which take in every file.
+    :cvar WRITEOUT: sync_file_range(2): its pages were sent to the disk, nothing was flushed.
+    :cvar NAMED: it got a name by link or rename.
+    """
+
+    CREATED = "created"
+    TRUNCATED = "truncated"
+    WRITTEN = "written"
+    SYNCED = "synced"
+    WRITEOUT = "writeout"
+    NAMED = "named"
+    UNNAMED = "unnamed"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvent:
+    """Something that happened to a file, or a directory.
+
+    :ivar index: its place among all events of the trace.
+    :ivar path: the file's name then; for NAMED and UNNAMED the name that it got or lost. Relative
+        to the traced filesystem's root.
+    :ivar call: the system call.
+    :ivar command: what the process was started as: `git add --all`.
+    """
+
+    index: int
+    kind: EventKind
+    path: str
+    call: str
+    step: str
+    command: str
+    seconds: float
+
+
+@dataclass(eq=False)
+class TracedFile:
+    """One file.
+
+    :ivar names: every name that it ever had, oldest first.
+    :ivar events: what happened to it.
+    """
+
+    names: list[str] = field(default_factory=list)
+    events: list[FileEvent] = field(default_factory=list)
+
+    def of(self, *kinds: EventKind) -> list[FileEvent]:
+        """Its events of some kinds, in order."""
+        return [event for event in self.events if event.kind in kinds]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run of the steps did, as strace saw it.
+
+    :ivar files: every file below the root that was created, changed, synced or renamed.
+    :ivar directory_syncs: the fsyncs of directories.
+    :ivar syncs: every sync of anything, by its step, in order.
+    :ivar steps: the names of the steps, in order.
+    """
+
+    files: Sequence[TracedFile]
+    directory_syncs: Sequence[FileEvent]
+    syncs: Sequence[FileEvent]
+    steps: Sequence[str]
+
+    def named(self, path: str) -> list[TracedFile]:
+        """The files that ever had that name, in the order in which they got it first."""
+        return [file for file in self.files if path in file.names]
+
+
+def read_trace(steps: Iterable[tuple[str, Iterable[str]]], root: str, directory: str) -> Trace:
+    """Follow the files below `root` through the strace outputs of some steps.
+
+    :param steps: (name, lines of strace) of each step, in order.
+    :param root: where the filesystem was mounted, absolute.
+    :param directory: the working directory of the first process of each step, absolute.
+    """
+    reader = _Reader(root.rstrip("/"))
+    names = []
+    for name, lines in steps:
+        names.append(name)
+        reader.begin_step(name, directory)
+        calls = list(strace.parse(lines))
+        reader.parents.update(
+            (call.result, call.process)
+            for call in calls
+            if call.name in _FORKS and call.ok and call.result
+        )
+        for call in calls:
+            reader.take(call)
+    return Trace(reader.files, reader.directory_syncs, reader.syncs, names)
+
+
+_FORKS = frozenset({"fork", "vfork", "clone", "clone3"})
+_WRITES = frozenset(
+    {"write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate"}
+)
+TRACED_CALLS = (
+    *("execve", *sorted(_FORKS), "chdir", "fchdir", "open", "openat", "openat2", "creat"),
+    *(*sorted(_WRITES), "truncate", "copy_file_range", "sendfile", "splice", "mmap"),
+    *("fsync", "fdatasync", "msync", "sync", "syncfs", "sync_file_range"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"),
+    *("unlink", "unlinkat", "mkdir", "mkdirat", "rmdir"),
+)
+"""The calls that `read_trace` understands."""
+
+
+class _Reader:
+    """Follows one trace. Paths inside are relative to the root; None stands for "not below it"."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files: list[TracedFile] = []
+        self.directory_syncs: list[FileEvent] = []
+        self.syncs: list[FileEvent] = []
+        self.parents: dict[int | None, int] = {}
+        self._names: dict[str, TracedFile] = {}
+        self._directories: set[str] = {""}
+        self._open: dict[tuple[int, int], TracedFile] = {}
+        self._commands: dict[int, str] = {}
+        self._working: dict[int, str] = {}
+        self._start = self._step = ""
+        self._count = 0
+
+    def begin_step(self, name: str, directory: str) -> None:
+        self._step, self._start = name, directory
+        for table in (self._open, self._commands, self._working, self.parents):
+            table.clear()  # process numbers mean nothing in another step
+
+    def take(self, call: Call) -> None:
+        """Apply a call that succeeded."""
+        for argument in call.arguments:
+            if argument.startswith("AT_FDCWD<"):
+                self._working[call.process] = strace.descriptor(argument).path
+        handler = _HANDLERS.get(call.name)
+        if handler is not None and call.ok:
+            handler(self, call)
+
+    # -- processes
+
+    def _inherited(self, table: Mapping[int, str], process: int, default: str) -> str:
+        """A process's entry of a table, or that of the nearest ancestor that has one."""
+        for _ in range(64):
+            if process in table:
+                return table[process]
+            if process not in self.parents:
+                break
+            process = self.parents[process]
+        return default
+
+    def execve(self, call: Call) -> None:
+        if len(call.arguments) > 1:
+            self._commands[call.process] = " ".join(strace.strings(call.arguments[1]))
+
+    def chdir(self, call: Call) -> None:
+        path = self._absolute(call, None, call.arguments[0])
+        if path is not None:
+            self._working[call.process] = path
+
+    def fchdir(self, call: Call) -> None:
+        self._working[call.process] = strace.descriptor(call.arguments[0]).path
+
+    # -- paths
+
+    def _absolute(self, call: Call, directory: str | None, argument: str) -> str | None:
+        text = strace.string(argument)
+        if text is None:
+            return None
+        if directory is None:
+            base = self._inherited(self._working, call.process, self._start)
+        else:
+            base = strace.descriptor(directory).path
+        return strace.joined(base, text)
+
+    def _below(self, absolute: str | None) -> str | None:
+        if absolute is None:
+            return None
+        if absolute == self.root:
+            return ""
+        inside = absolute.startswith(self.root + "/")
+        return absolute[len(self.root) + 1 :] if inside else None
+
+    def _path(self, call: Call, at: int, *, with_directory: bool) -> str | None:
+        """The path in argument `at`, which for the *at() calls follows its directory."""
+        if at >= len(call.arguments):
+            return None
+        directory = call.arguments[at - 1] if with_directory else None
+        return self._below(self._absolute(call, directory, call.arguments[at]))
+
+    # -- files
+
+    def _event(self, call: Call, kind: EventKind, path: str) -> FileEvent:
+        self._count += 1
+        command = self._inherited(self._commands, call.process, "")
+        return FileEvent(self._count, kind, path, call.name, self._step, command, call.end_seconds)
+
+    def _file(self, path: str) -> TracedFile:
+        """The file with that name; one that was there before the trace if it is new."""
+        if path not in self._names:
+            file = TracedFile([path])
+            self.files.append(file)
+            self._name(file, path)
+        return self._names[path]
+
+    def _name(self, file: TracedFile, path: str) -> None:
+        self._names[path] = file
+        if path not in file.names:
+            file.names.append(path)
+        parent = posixpath.dirname(path)
+        while parent not in self._directories:
+            self._directories.add(parent)
+            parent = posixpath.dirname(parent)
+
+    def _by_descriptor(self, call: Call, argument: str) -> tuple[TracedFile, str] | None:
+        """The file open at a descriptor and its path; None for directories and foreign files."""
+        found = strace.descriptor(argument)
+        path = self._below(found.path) if found.path else None
+        if path is None:
+            return None
+        if found.deleted:
+            file = self._open.get((call.process, found.number))
+            return (file, path) if file else None
+        return None if path in self._directories else (self._file(path), path)
+
+    def open_at(self, call: Call) -> None:
+        self._opened(call, self._path(call, 1, with_directory=True), call.arguments[2])
+
+    def open_plain(self, call: Call) -> None:
+        flags = call.arguments[1] if call.name == "open" else "O_CREAT|O_WRONLY|O_TRUNC"
+        self._opened(call, self._path(call, 0, with_directory=False), flags)
+
+    def _opened(self, call: Call, path: str | None, flags: str) -> None:
+        if path is None or call.result is None:
+            return
+        if "O_DIRECTORY" in flags:
+            self._directories.add(path)
+            return
+        new = path not in self._names
+        if path in self._directories or (new and "O_CREAT" not in flags and "O_TRUNC" not in flags):
+            return  # read only, or not known yet: a write will make it known
+        file = self._file(path)
+        self._open[call.process, call.result] = file
+        if "O_CREAT" in flags and new:
+            file.events.append(self._event(call, EventKind.CREATED, path))
+        elif "O_TRUNC" in flags:
+            file.events.append(self._event(call, EventKind.TRUNCATED, path))
+
+    def write(self, call: Call) -> None:
+        self._happened(call, call.arguments[0], EventKind.WRITTEN)
+
+    def write_second(self, call: Call) -> None:
+        at = 2 if call.name in ("copy_file_range", "splice") else 0
+        self._happened(call, call.arguments[at], EventKind.WRITTEN)
+
+    def mmap(self, call: Call) -> None:
+        """A shared, writable mapping counts as a write at its beginning: later ones are not seen."""
+        if len(call.arguments) > 4 and "MAP_SHARED" in call.arguments[3]:
+            if "PROT_WRITE" in call.arguments[2]:
+                self._happened(call, call.arguments[4], EventKind.WRITTEN)
+
+    def truncate(self, call: Call) -> None:
+        path = self._path(call, 0, with_directory=False)
+        if path is not None:
+            self._file(path).events.append(self._event(call, EventKind.TRUNCATED, path))
+
+    def writeout(self, call: Call) -> None:
+        self._happened(call, call.arguments[0], EventKind.WRITEOUT)
+
+    def _happened(self, call: Call, argument: str, kind: EventKind) -> None:
+        found = self._by_descriptor(call, argument)
+        if found is not None:
+            found[0].events.append(self._event(call, kind, found[1]))
+
+    def sync_file(self, call: Call) -> None:
+        found: Descriptor = strace.descriptor(call.arguments[0])
+        path = self._below(found.path) if found.path else None
+        if path is None:
+            return
+        file = self._by_descriptor(call, call.arguments[0])
+        event = self._event(call, EventKind.SYNCED, path)
+        self.syncs.append(event)
+        if file is not None:
+            file[0].events.append(event)
+        else:
+            self.directory_syncs.append(event)
+
+    def sync_all(self, call: Call) -> None:
+        event = self._event(call, EventKind.SYNCED, "")
+        self.syncs.append(event)
+        self.directory_syncs.append(event)
+        for file in self.files:
+            file.events.append(event)
+
+    def rename(self, call: Call) -> None:
+        at = call.name != "rename"
+        self._renamed(
+            call,
+            self._path(call, 1 if at else 0, with_directory=at),
+            self._path(call, 3 if at else 1, with_directory=at),
+        )
+
+    def _renamed(self, call: Call, old: str | None, new: str | None) -> None:
+        if old is None:
+            if new is not None:
+                self._names.pop(new, None)  # something from elsewhere took the name
+            return
+        moved = {old: new}
+        if old not in self._names:
+            inside = [path for path in self._names if path.startswith(old + "/")]
+            moved = {path: new and new + path[len(old) :] for path in inside}
+            if not inside:
+                self._file(old)
+                moved = {old: new}
+        for source, target in moved.items():
+            file = self._names.pop(source)
+            if target is None:
+                file.events.append(self._event(call, EventKind.UNNAMED, source))
+            else:
+                self._publish(call, file, target)
+
+    def _publish(self, call: Call, file: TracedFile, path: str) -> None:
+        event = self._event(call, EventKind.NAMED, path)
+        replaced = self._names.get(path)
+        if replaced is not None and replaced is not file:
+            replaced.events.append(self._event(call, EventKind.UNNAMED, path))
+        self._name(file, path)
+        file.events.append(event)
+
+    def link(self, call: Call) -> None:
+        at = call.name == "linkat"
+        old = self._path(call, 1 if at else 0, with_directory=at)
+        new = self._path(call, 3 if at else 1, with_directory=at)
+        if old is not None and new is not None:
+            self._publish(call, self._file(old), new)
+
+    def symlink(self, call: Call) -> None:
+        at = call.name == "symlinkat"
+        path = self._path(call, 2 if at else 1, with_directory=at)
+        if path is not None:
+            self._file(path).events.append(self._event(call, EventKind.CREATED, path))
+
+    def unlink(self, call: Call) -> None:
+        at = call.name == "unlinkat"
+        path = self._path(call, 1 if at else 0, with_directory=at)
+        file = self._names.pop(path, None) if path is not None else None
+        if file is not None and path is not None:
+            file.events.append(self._event(call, EventKind.UNNAMED, path))
+
+    def mkdir(self, call: Call) -> None:
+        at = call.name == "mkdirat"
+        path = self._path(call, 1 if at else 0, with_directory=at)
+        if path is not None:
+            self._directories.add(path)
+
+
+_HANDLERS: Mapping[str, Callable[[_Reader, Call], None]] = MappingProxyType(
+    {
+        "execve": _Reader.execve,
+        "chdir": _Reader.chdir,
+        "fchdir": _Reader.fchdir,
+        "openat": _Reader.open_at,
+        "openat2": _Reader.open_at,
+        "open": _Reader.open_plain,
+        "creat": _Reader.open_plain,
+        **dict.fromkeys(_WRITES, _Reader.write),
+        **dict.fromkeys(("copy_file_range", "splice", "sendfile"), _Reader.write_second),
+        "mmap": _Reader.mmap,
+        "truncate": _Reader.truncate,
+        "sync_file_range": _Reader.writeout,
+        **dict.fromkeys(("fsync", "fdatasync"), _Reader.sync_file),
+        **dict.fromkeys(("sync", "syncfs"), _Reader.sync_all),
+        **dict.fromkeys(("rename", "renameat", "renameat2"), _Reader.rename),
+        **dict.fromkeys(("link", "linkat"), _Reader.link),
+        **dict.fromkeys(("symlink", "symlinkat"), _Reader.symlink),
+        **dict.fromkeys(("unlink", "unlinkat", "rmdir"), _Reader.unlink),
+        **dict.fromkeys(("mkdir", "mkdirat"), _Reader.mkdir),
+    }
+)

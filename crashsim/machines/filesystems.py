@@ -1,0 +1,192 @@
+"""The filesystems that crashsim can make, mount and hurry.
+
+A filesystem is made as its users make it, with the defaults of its own mkfs, except where a default
+would only cost time or make two recordings differ:
+
+- *small*: the crash disk is 16 GiB and sparse, the filesystem at its start is a few hundred MiB
+  (the smallest that each mkfs makes without complaint), so that a mount in recovery has little to
+  read.
+- *nothing left for later*: ext4 would zero its inode tables from a kernel thread after the first
+  mount (`lazy_itable_init`, mke2fs(8)); those writes would land anywhere in the log. The crash disk
+  starts all zero, so mke2fs is told just that (`assume_storage_prezeroed`).
+- *no discard of the whole device* in mkfs: it is zero already.
+- *fixed UUIDs, hash seeds and times* where mkfs takes them (btrfs takes no time). The kernel's own
+  timestamps still differ, so logs of two recordings are alike and not equal.
+
+Every mount has `noatime`: to hash a tree after each step would otherwise write access times
+(`relatime`, mount(8)) into the log, writes that the program under test never asked for.
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from crashsim.errors import UsageError
+from crashsim.machines.protocol import Mount
+
+MIB = 1 << 20
+FILESYSTEM_UUID = "63726173-6873-496d-8000-000000000000"
+FIXED_TIME_SECONDS = 1_112_911_993
+"""What mkfs believes the time to be, in seconds since 1970 (April 2005)."""
+
+ALWAYS = ("noatime",)
+
+_OPTION_CHARACTERS = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=_-.:/%+"
+)
+_OPTION_LENGTH_LIMIT = 256
+
+_NO_RECOVERY = frozenset(
+    {"ro", "noload", "norecovery", "nologreplay", "rescue", "remount", "bind", "usebackuproot"}
+)
+"""Options that would leave out the recovery that is to be tested, or mount something else."""
+
+
+class UnknownFilesystem(UsageError):
+    """A filesystem was asked for that crashsim cannot make."""
+
+
+class BadMountOption(UsageError):
+    """A mount option is malformed, or would take the recovery out of the test."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value to write to every file of /proc or /sys in the guest that `path`, a glob, names."""
+
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filesystem:
+    """One way to make and mount a filesystem.
+
+    :ivar fstype: as mount(2) takes it.
+    :ivar size_bytes: what mkfs is told to use of the crash disk.
+    :ivar mkfs_argv: the command that makes it; the device's path comes after it (`Guest.format`).
+    :ivar short_commit_options: mount options that make its own timed commit fire each second.
+    :ivar short_commit_settings: the same, for filesystems that take it elsewhere.
+    :ivar mount_options: what the user asked for, in the user's order.
+    """
+
+    fstype: str
+    size_bytes: int
+    mkfs_argv: tuple[str, ...]
+    short_commit_options: tuple[str, ...] = ()
+    short_commit_settings: tuple[Setting, ...] = ()
+    mount_options: tuple[str, ...] = ()
+
+    @property
+    def spelling(self) -> str:
+        """As the user writes it: `ext4`, or `ext4:data=writeback,commit=1`."""
+        options = ",".join(self.mount_options)
+        return f"{self.fstype}:{options}" if options else self.fstype
+
+    def mount(self, slot: int, *, short_commit: bool = False) -> Mount:
+        """How to mount it from disk `slot`.
+
+        `short_commit` is for recording with the `commit` disturbance. A recovery leaves it out: how
+        often a filesystem commits has no part in how it recovers. The user's own options come last,
+        and so win over it.
+        """
+        hurried = self.short_commit_options if short_commit else ()
+        return Mount(slot, self.fstype, ",".join((*ALWAYS, *hurried, *self.mount_options)))
+
+
+def _ext4() -> Filesystem:
+    size = 256 * MIB
+    extended = (
+        f"hash_seed={FILESYSTEM_UUID},nodiscard,lazy_itable_init=0,assume_storage_prezeroed=1"
+    )
+    # The size comes after the device, which Guest.format puts last: hence the shell.
+    # 16 KiB for each inode is mke2fs' default for larger disks; "small" ones get four times the
+    # inode tables. The journal is the smallest that a filesystem of 128 MiB and more gets.
+    return Filesystem(
+        "ext4",
+        size,
+        (
+            "sh",
+            "-c",
+            f"E2FSPROGS_FAKE_TIME={FIXED_TIME_SECONDS} SOURCE_DATE_EPOCH={FIXED_TIME_SECONDS} "
+            f"exec mkfs.ext4 -F -q -b 4096 -i 16384 -J size=4 -U {FILESYSTEM_UUID} "
+            f'-E {extended} "$0" {size // 4096}',
+        ),
+        short_commit_options=("commit=1",),
+    )
+
+
+def _xfs() -> Filesystem:
+    size = 320 * MIB  # mkfs.xfs(8) refuses less than 300 MiB
+    return Filesystem(
+        "xfs",
+        size,
+        (
+            *("env", f"SOURCE_DATE_EPOCH={FIXED_TIME_SECONDS}"),
+            *("mkfs.xfs", "-f", "-q", "-K", "-m", f"uuid={FILESYSTEM_UUID}", "-d", f"size={size}"),
+        ),
+        # In hundredths of a second; 100 is the least (the kernel's admin-guide/xfs).
+        short_commit_settings=(Setting("/proc/sys/fs/xfs/xfssyncd_centisecs", "100"),),
+    )
+
+
+def _btrfs() -> Filesystem:
+    size = 256 * MIB
+    return Filesystem(
+        "btrfs",
+        size,
+        ("mkfs.btrfs", "-f", "-q", "-K", "-U", FILESYSTEM_UUID, "-b", str(size)),
+        short_commit_options=("commit=1",),
+    )
+
+
+def _f2fs() -> Filesystem:
+    size = 256 * MIB
+    return Filesystem(
+        "f2fs",
+        size,
+        (
+            "sh",
+            "-c",
+            f"exec mkfs.f2fs -f -q -t 0 -r -T {FIXED_TIME_SECONDS} -U {FILESYSTEM_UUID} "
+            f'"$0" {size // 512}',
+        ),
+        # In seconds; 60 unless set (the kernel's ABI/testing/sysfs-fs-f2fs).
+        short_commit_settings=(Setting("/sys/fs/f2fs/*/cp_interval", "1"),),
+    )
+
+
+FILESYSTEMS = MappingProxyType(
+    {filesystem.fstype: filesystem for filesystem in (_ext4(), _xfs(), _btrfs(), _f2fs())}
+)
+"""Every filesystem that crashsim can make, by name."""
+
+
+def parse_filesystem(text: str) -> Filesystem:
+    """Read `--fs`: a name, or a name, a colon and mount options (`ext4:data=writeback,commit=1`).
+
+    Raises UnknownFilesystem, naming the known ones, and BadMountOption. Whether the kernel takes an
+    option is for the kernel to say, when it mounts.
+    """
+    name, _, options = text.partition(":")
+    if name not in FILESYSTEMS:
+        known = ", ".join(FILESYSTEMS)
+        raise UnknownFilesystem(f"unknown filesystem {name!r}: crashsim knows {known}")
+    if len(options) > _OPTION_LENGTH_LIMIT:
+        raise BadMountOption(f"the mount options of {name} are longer than {_OPTION_LENGTH_LIMIT}")
+    if ":" in text and not options:
+        raise BadMountOption(f"no mount options after the colon of {text!r}: write {name!r}")
+    parsed = tuple(_checked(option, name) for option in options.split(",")) if options else ()
+    return replace(FILESYSTEMS[name], mount_options=parsed)
+
+
+def _checked(option: str, filesystem: str) -> str:
+    if not option:
+        raise BadMountOption(f"an empty mount option for {filesystem}: is a comma too many?")
+    unknown = sorted(set(option) - _OPTION_CHARACTERS)
+    if unknown:
+        raise BadMountOption(f"mount option {option!r} of {filesystem} has {unknown[0]!r} in it")
+    if option.partition("=")[0] in _NO_RECOVERY:
+        raise BadMountOption(
+            f"mount option {option!r} of {filesystem} leaves out the recovery that is to be tested"
+        )
+    return option

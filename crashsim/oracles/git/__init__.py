@@ -1,0 +1,22 @@
+"""The git oracle: reads a recovered repository from first principles, without git."""
+
+from crashsim.oracles.git.oracle import GitOracle
+from crashsim.oracles.git.rules import RULES, Rule
+from crashsim.oracles.git.snapshot import (
+    GitPromise,
+    GitSnapshot,
+    decode_promise,
+    encode_promise,
+    snapshot,
+)
+
+__all__ = [
+    "RULES",
+    "GitOracle",
+    "GitPromise",
+    "GitSnapshot",
+    "Rule",
+    "decode_promise",
+    "encode_promise",
+    "snapshot",
+]

@@ -1,0 +1,154 @@
+"""Real git as a workload: it runs in the guest, step by step, in a repository on the crash disk.
+
+The repository exists, has one commit and is durable before the recording starts: how safe `git
+init` is, is no question that people ask. git's configuration comes from a file outside of the
+filesystem under test (`GIT_CONFIG_GLOBAL`), since git never syncs a repository's own; it reaches
+the other side of a push too, for which git clears `GIT_CONFIG_COUNT` and the like.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crashsim.machines.protocol import Guest
+from crashsim.workloads import git_steps
+from crashsim.workloads.git_options import GitOptions
+from crashsim.workloads.protocol import Step, WorkloadFailed
+from crashsim.workloads.staging import put_files
+
+REPOSITORY = "repo"
+GIT_DIRECTORY = f"{REPOSITORY}/.git"
+REMOTE = "remote.git"
+"""A bare repository beside it, that steps push to."""
+
+_STAGE = "/run/crashsim-git"
+"""In the guest's memory: configuration, home, new files, and the repository to fetch from."""
+
+_PREPARE_SECONDS = 300.0
+
+_INIT = """
+git init -q --template= $FORMATS "$1/repo"
+cd "$1/repo"
+echo base >base.txt
+git add base.txt
+git commit -q -m base
+git init -q --bare --template= $FORMATS "$1/remote.git"
+"""
+
+_INIT_UPSTREAM = """
+git init -q --template= $FORMATS "$UPSTREAM"
+cd "$UPSTREAM"
+for branch in one two; do
+    git switch -q -c $branch
+    cp -R "$STAGE_ROOT/upstream-$branch/." .
+    git add --all
+    git commit -q -m $branch
+done
+"""
+
+
+@dataclass(frozen=True)
+class GitWorkload:
+    """A sequence of git commands; see `git_workload`.
+
+    :ivar git_directories: the repositories on the filesystem, relative to its root, main one first.
+    """
+
+    sequence: str
+    options: GitOptions
+    files: int
+    seed: int
+    steps: Sequence[Step]
+    staged: Mapping[str, Mapping[str, bytes]] = field(repr=False)
+    environment: Mapping[str, str]
+    name: str = "git"
+    git_directories: tuple[str, ...] = (GIT_DIRECTORY, REMOTE)
+
+    @property
+    def collect(self) -> Sequence[str]:
+        """The repositories; of the working tree, digests are enough."""
+        return self.git_directories
+
+    def prepare(self, guest: Guest, root: str) -> None:
+        """Make both repositories, and everything outside of the filesystem that the steps use."""
+        fetches = any("$UPSTREAM" in step.argv[2] for step in self.steps)
+        staged = {
+            f"{group}/{path}": content
+            for group, files in self.staged.items()
+            for path, content in files.items()
+        }
+        configuration = self.options.configuration().encode()
+        put_files(guest, _STAGE, {"home/.gitconfig": configuration, **staged})
+        script = _INIT + (_INIT_UPSTREAM if fetches else "")
+        result = guest.run(
+            ["sh", "-ec", script, "sh", root],
+            env={**self.environment, "FORMATS": self._formats, "STAGE_ROOT": _STAGE},
+            timeout_seconds=_PREPARE_SECONDS,
+        )
+        if result.returncode != 0:
+            raise WorkloadFailed(self.name, "the set-up", result)
+
+    @property
+    def _formats(self) -> str:
+        words = [f"--object-format={self.options.object_format}"]
+        if self.options.ref_format != "files":  # gits before 2.45 do not know the option
+            words.append(f"--ref-format={self.options.ref_format}")
+        return " ".join(words)
+
+    def describe(self) -> Mapping[str, object]:
+        """Sequence, options, number of files, and the seed that their contents follow from."""
+        return {
+            "sequence": self.sequence,
+            "fsync": self.options.fsync,
+            "method": self.options.method,
+            "ref_format": self.options.ref_format,
+            "object_format": self.options.object_format,
+            "files": self.files,
+            "seed": self.seed,
+        }
+
+
+def git_workload(
+    sequence: str = "default", *, options: GitOptions | None = None, files: int = 8, seed: int = 0
+) -> GitWorkload:
+    """Real git, running a named sequence of steps (`git_steps.SEQUENCES`).
+
+    :param files: how many new files each `add` and `stash` brings.
+    :param seed: the contents of all files follow from it.
+
+    Raises UnknownSequence.
+    """
+    steps = git_steps.sequence(sequence)
+    staged = {
+        **git_steps.stage_files(steps, files, seed),
+        **git_steps.upstream_files(files, seed),
+    }
+    return GitWorkload(
+        sequence=sequence,
+        options=options or GitOptions(),
+        files=files,
+        seed=seed,
+        steps=tuple(_step(step) for step in steps),
+        staged=staged,
+        environment=_environment(),
+    )
+
+
+def _step(step: git_steps.GitStep) -> Step:
+    script = f'STAGE="{_STAGE}/{step.name}"; {step.script}'
+    return Step(step.name, ("sh", "-ec", script), REPOSITORY)
+
+
+def _environment() -> Mapping[str, str]:
+    date = "2005-04-07T22:13:13 +0000"
+    return {
+        "HOME": f"{_STAGE}/home",
+        "GIT_CONFIG_GLOBAL": f"{_STAGE}/home/.gitconfig",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_AUTHOR_DATE": date,
+        "GIT_COMMITTER_DATE": date,
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+        "UPSTREAM": f"{_STAGE}/upstream",
+        # For a step in the repository's root, where git runs the other side of a push from.
+        "REMOTE": f"../{REMOTE}",
+    }

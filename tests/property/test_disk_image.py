@@ -1,0 +1,164 @@
+"""Crash states as images, against a naive replay."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crashsim.disk.crash_disk import CrashStateDisk
+from crashsim.disk.durability import durable_positions, pending
+from crashsim.disk.image import IllegalState, ImageIndex
+from crashsim.disk.profile import PROFILES, DeviceProfile
+from crashsim.disk.request import PAGE_BYTES, Operation, Request
+from crashsim.disk.state import CrashState, TornWrite
+from tests.support.disk_histories import (
+    DISK_BYTES,
+    DISK_SECTORS,
+    SECTOR,
+    History,
+    histories,
+    requests,
+    states,
+)
+
+profiles = st.sampled_from(
+    [*PROFILES.values(), DeviceProfile("odd", atomic_unit_bytes=1024)],
+)
+bases = st.one_of(
+    st.none(),
+    st.lists(st.integers(0, 3), min_size=DISK_SECTORS, max_size=DISK_SECTORS).map(
+        lambda values: b"".join(bytes([value]) * SECTOR for value in values)
+    ),
+)
+
+
+@given(histories(), profiles)
+def test_durability_is_the_rule(history: History, profile: DeviceProfile) -> None:
+    with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
+        durable = durable_positions(log, profile)
+        for cut in range(len(history.events) + 1):
+            expected = [
+                request.changes_media and history.durable(number, cut, profile.volatile_cache)
+                for number, request in enumerate(history.requests)
+            ]
+            assert (durable <= cut).tolist() == expected
+            lost = pending(log, cut, durable).tolist()
+            assert lost == history.pending(cut, profile.volatile_cache)
+
+
+@given(st.data(), histories(), profiles, bases)
+def test_images_are_those_of_a_replay(
+    data: st.DataObject, history: History, profile: DeviceProfile, base: bytes | None
+) -> None:
+    unit = profile.atomic_unit_bytes
+    with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
+        index = ImageIndex(log, profile, _base_file(directory, base))
+        chosen = data.draw(st.lists(states(history, unit, profile.volatile_cache), max_size=4))
+        images = []
+        for state in chosen:
+            index.check_legal(state)
+            image = history.image(state, unit, base or bytes(DISK_BYTES))
+            images.append(image)
+            assert index.read(state, 0, DISK_BYTES) == image
+            first = data.draw(st.integers(0, DISK_SECTORS))
+            end = data.draw(st.integers(first, DISK_SECTORS))
+            part = image[first * SECTOR : end * SECTOR]
+            assert index.read(state, first * SECTOR, (end - first) * SECTOR) == part
+        for one, image in zip(chosen, images, strict=True):
+            for other, other_image in zip(chosen, images, strict=True):
+                differing = [
+                    page
+                    for page in range(DISK_BYTES // PAGE_BYTES)
+                    if _page(image, page) != _page(other_image, page)
+                ]
+                assert index.differing_pages(one, other).tolist() == differing
+                same = index.identity(one) == index.identity(other)
+                assert same == (image == other_image)
+                for page in range(DISK_BYTES // PAGE_BYTES):
+                    assert index.page(one, page) == _page(image, page)
+                    equal = index.page_digest(one, page) == index.page_digest(other, page)
+                    assert equal == (page not in differing)
+
+
+@given(st.data(), histories())
+def test_reads_through_the_disk(data: st.DataObject, history: History) -> None:
+    """The guest sees the state under its own writes, and what it read of the state is known."""
+    with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
+        disk = CrashStateDisk(ImageIndex(log))
+        for state in data.draw(st.lists(states(history), max_size=3)):
+            disk.show(state)
+            image = bytearray(history.image(state, SECTOR))
+            written: set[int] = set()
+            read: set[int] = set()
+            for request in data.draw(st.lists(st.one_of(requests(), _reads()), max_size=8)):
+                sectors = _sectors(request)
+                reply = disk.perform(request)
+                if request.operation is Operation.READ:
+                    read |= {each // 8 for each in sectors if each not in written}
+                    assert reply == image[request.offset_bytes :][: request.length_bytes]
+                elif request.operation is not Operation.FLUSH:
+                    written |= set(sectors)
+                    contents = request.data or bytes(request.length_bytes)
+                    place = slice(sectors.start * SECTOR, sectors.stop * SECTOR)
+                    image[place] = contents
+            assert set(disk.pages_read().tolist()) == read & _pages_given_data(history)
+        disk.close()
+
+
+@given(st.data(), histories())
+def test_illegal_states_are_refused(data: st.DataObject, history: History) -> None:
+    cut = data.draw(st.integers(0, len(history.events)))
+    pending_writes = set(history.pending(cut))
+    numbers = data.draw(st.sets(st.integers(0, 30), max_size=4))
+    state = CrashState.make(cut, numbers)
+    with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
+        index = ImageIndex(log)
+        if numbers <= pending_writes:
+            index.check_legal(state)
+        else:
+            with pytest.raises(IllegalState):
+                index.check_legal(state)
+        for number in pending_writes:
+            units = history.requests[number].length_bytes // SECTOR
+            for kept in ((), tuple(range(units)), (units,), (-1,), (1, 0), (0, 0)):
+                with pytest.raises(IllegalState):
+                    index.check_legal(CrashState.make(cut, (), [TornWrite(number, kept)]))
+        for wrong in (-1, len(history.events) + 1):
+            with pytest.raises(IllegalState):
+                index.check_legal(CrashState(wrong))
+
+
+def _base_file(directory: str, base: bytes | None) -> Path | None:
+    if base is None:
+        return None
+    path = Path(directory, "base.img")
+    path.write_bytes(base)
+    return path
+
+
+def _page(image: bytes, number: int) -> bytes:
+    return image[number * PAGE_BYTES : (number + 1) * PAGE_BYTES]
+
+
+def _reads() -> st.SearchStrategy[Request]:
+    extents = st.tuples(st.integers(0, DISK_SECTORS - 1), st.integers(1, DISK_SECTORS))
+    return extents.map(
+        lambda extent: Request(
+            Operation.READ,
+            extent[0] * SECTOR,
+            min(extent[1], DISK_SECTORS - extent[0]) * SECTOR,
+        )
+    )
+
+
+def _sectors(request: Request) -> range:
+    first = request.offset_bytes // SECTOR
+    return range(first, first + request.length_bytes // SECTOR)
+
+
+def _pages_given_data(history: History) -> set[int]:
+    writes = (each for each in history.requests if each.operation is Operation.WRITE)
+    return set(np.unique([each // 8 for write in writes for each in _sectors(write)]).tolist())
