@@ -78,12 +78,16 @@ def choose_target(
     Raises UsageError where the parts do not fit together.
     """
     if command:
-        return _command_target(command_workload(command, setup=choice.setup, payload=choice.payload), choice)
+        return _command_target(
+            command_workload(command, setup=choice.setup, payload=choice.payload), choice
+        )
     if workload_file is not None:
         return _file_target(workload_file, choice)
     workload = make_target(target or "git", options)
     if choice.setup or choice.check or choice.payload:
-        raise UsageError("--setup, --check and --payload go with a command: crashsim run … -- COMMAND")
+        raise UsageError(
+            "--setup, --check and --payload go with a command: crashsim run … -- COMMAND"
+        )
     assert isinstance(workload, GitWorkload)
     return Target(
         workload,
@@ -101,11 +105,17 @@ def make_oracle(description: Mapping[str, Any], marks: Sequence[str]) -> Oracle:
     match description:
         case {"kind": "git", "git_directory": str(directory), "worktree": str(worktree)}:
             return GitOracle(marks, git_dir=directory, worktree=worktree)
-        case {"kind": "command", "check": str(check), "timeout_seconds": int() | float() as timeout}:
+        case {
+            "kind": "command",
+            "check": str(check),
+            "timeout_seconds": int() | float() as timeout,
+        }:
             if not 0 < timeout <= 3600:
                 raise BadOracle(f"a check's timeout of {timeout} s is out of bounds (up to 3600)")
             return CommandOracle(check, float(timeout))
-    raise BadOracle(f"unknown oracle {str(dict(description))[:120]}: was it made by a newer crashsim?")
+    raise BadOracle(
+        f"unknown oracle {str(dict(description))[:120]}: was it made by a newer crashsim?"
+    )
 
 
 def _command_target(workload: CommandWorkload, choice: CommandChoice) -> Target:

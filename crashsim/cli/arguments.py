@@ -10,12 +10,17 @@ from crashsim.oracles.protocol import Property
 
 FsOption = Annotated[
     list[str] | None,
-    typer.Option("--fs", metavar="FS", help="ext4, xfs, btrfs or f2fs; options as ext4:data=writeback."),
+    typer.Option(
+        "--fs", metavar="FS", help="ext4, xfs, btrfs or f2fs; options as ext4:data=writeback."
+    ),
 ]
-SeedOption = Annotated[int, typer.Option(help="Every choice that is made at random follows from it.")]
+SeedOption = Annotated[
+    int, typer.Option(help="Every choice that is made at random follows from it.")
+]
 JobsOption = Annotated[int, typer.Option(min=1, max=64, help="Guests that work side by side.")]
 JsonOption = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON (- = stdout).")
+    Path | None,
+    typer.Option("--json", metavar="FILE", help="Write the result as JSON (- = stdout)."),
 ]
 OutOption = Annotated[Path, typer.Option(help="Directory for recordings, bundles and results.")]
 MachineOption = Annotated[str, typer.Option(help="auto or qemu.")]
@@ -37,10 +42,13 @@ TimeLimitOption = Annotated[
     float | None, typer.Option(min=1.0, help="Stop exploring after so many seconds.")
 ]
 DeviceOption = Annotated[
-    str, typer.Option(help="Device profile: what the disk may lose and tear; see docs/crash-states.md.")
+    str,
+    typer.Option(help="Device profile: what the disk may lose and tear; see docs/crash-states.md."),
 ]
 
 DEFAULT_OUT = Path("crashsim-out")
+EXIT_VIOLATION = 1
+EXIT_INCONCLUSIVE = 3
 
 
 def read_states(text: str) -> int | None:

@@ -25,7 +25,9 @@ def stdout() -> Console:
 
 def complain(message: str) -> None:
     """Print one line about what went wrong."""
-    stderr.print(f"[bold red]crashsim:[/bold red] {_escape(message)}", highlight=False, soft_wrap=True)
+    stderr.print(
+        f"[bold red]crashsim:[/bold red] {_escape(message)}", highlight=False, soft_wrap=True
+    )
 
 
 def _escape(text: str) -> str:

@@ -45,7 +45,7 @@ def report(
     ] = None,
     svg: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write a picture of the matrix (- = stdout)."),
+        typer.Option(metavar="FILE", help="Draw the matrix (- = stdout)."),
     ] = None,
 ) -> int:
     """Show an earlier result or a bundle; without an option, on the terminal."""

@@ -10,6 +10,8 @@ from crashsim.campaigns.run import run_campaign
 from crashsim.campaigns.targets import CommandChoice, Target, choose_target
 from crashsim.cli.arguments import (
     DEFAULT_OUT,
+    EXIT_INCONCLUSIVE,
+    EXIT_VIOLATION,
     DeviceOption,
     DisturbOption,
     FsOption,
@@ -32,9 +34,6 @@ from crashsim.machines.filesystems import parse_filesystem
 from crashsim.report.publish import publish
 from crashsim.report.tables import render_run
 from crashsim.workloads.registry import TargetOptions
-
-EXIT_VIOLATION = 1
-EXIT_INCONCLUSIVE = 3
 
 EXAMPLES = """
 Examples:
@@ -64,16 +63,24 @@ def run(
         float, typer.Option(min=0.1, help="Seconds after which a check is inconclusive.")
     ] = 20.0,
     payload: Annotated[
-        Path | None, typer.Option(help="A directory put at /payload in the guest, its bin/ on PATH.")
+        Path | None,
+        typer.Option(help="A directory put at /payload in the guest, its bin/ on PATH."),
     ] = None,
     fs: FsOption = None,
-    fsync: Annotated[str, typer.Option(help="core.fsync: none, default, all, or components.")] = "default",
-    method: Annotated[str, typer.Option(help="core.fsyncMethod: fsync, batch, writeout-only.")] = "default",
+    fsync: Annotated[
+        str, typer.Option(help="core.fsync: none, default, all, or components.")
+    ] = "default",
+    method: Annotated[
+        str, typer.Option(help="core.fsyncMethod: fsync, batch, writeout-only.")
+    ] = "default",
     sequence: Annotated[str, typer.Option(help="Which steps of the target.")] = "default",
-    ref_format: Annotated[str, typer.Option(help="git's ref backend: files or reftable.")] = "files",
+    ref_format: Annotated[
+        str, typer.Option(help="git's ref backend: files or reftable.")
+    ] = "files",
     object_format: Annotated[str, typer.Option(help="git's hash: sha1 or sha256.")] = "sha1",
     property_: Annotated[
-        list[str] | None, typer.Option("--property", metavar="NAME", help="Check only this; repeatable.")
+        list[str] | None,
+        typer.Option("--property", metavar="NAME", help="Check only this; repeatable."),
     ] = None,
     disturb: DisturbOption = None,
     device: DeviceOption = "default",
@@ -113,7 +120,9 @@ def run(
         target,
         workload,
         command,
-        CommandChoice(setup=setup, check=check, check_timeout_seconds=check_timeout, payload=payload),
+        CommandChoice(
+            setup=setup, check=check, check_timeout_seconds=check_timeout, payload=payload
+        ),
         TargetOptions(
             fsync=fsync,
             method=method,
@@ -125,7 +134,7 @@ def run(
     )
     with watching() as progress:
         outcome = run_campaign(chosen, options, progress)
-    result = publish(outcome, out)
+    result = publish(outcome)
     write_json(result, json_file)
     if str(json_file) != "-":
         stdout().print(render_run(result))
@@ -144,7 +153,13 @@ def _target(
     choice: CommandChoice,
     options: TargetOptions,
 ) -> Target:
-    given = [name for name, value in (("--target", target), ("--workload", workload), ("a command", command)) if value]
+    given = [
+        name
+        for name, value in (("--target", target), ("--workload", workload), ("a command", command))
+        if value
+    ]
     if len(given) > 1:
-        raise UsageError(f"give one of --target, --workload and a command, not {' and '.join(given)}")
+        raise UsageError(
+            f"give one of --target, --workload and a command, not {' and '.join(given)}"
+        )
     return choose_target(target, workload, command, choice, options)

@@ -7,7 +7,7 @@ import numpy as np
 
 from crashsim.disk.history import Int64s
 from crashsim.disk.image import ImageIndex
-from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation, Request
+from crashsim.disk.request import SECTOR_BYTES, Operation, Request
 from crashsim.disk.scratch import ScratchFile
 from crashsim.disk.state import CrashState
 
@@ -57,11 +57,8 @@ class CrashStateDisk:
         """
         with self._lock:
             ranges = self._merged_reads()
-        cells = (self._index.history.cells_between(first, end) for first, end in ranges)
-        sectors = [self._index.history.sectors[low:high] for low, high in cells]
-        if not sectors:
-            return np.zeros(0, np.int64)
-        return np.unique(np.concatenate(sectors).astype(np.int64) * SECTOR_BYTES // PAGE_BYTES)
+        pages = [self._index.pages_between(first, end) for first, end in ranges]
+        return np.unique(np.concatenate(pages)) if pages else np.zeros(0, np.int64)
 
     def arrived(self, request: Request) -> int:
         """Nothing to note."""

@@ -22,6 +22,9 @@ from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation
 
 SECTORS_PER_PAGE = PAGE_BYTES // SECTOR_BYTES
 
+FROM_BASE = -1
+"""In place of a request number: no kept request covers this, so it holds what the base holds."""
+
 Int64s = npt.NDArray[np.int64]
 Uint32s = npt.NDArray[np.uint32]
 
@@ -40,11 +43,15 @@ class History:
     is_page: npt.NDArray[np.bool_]
     starts: Int64s
     writes: Uint32s
+    _sectors: memoryview = field(init=False, repr=False)
+    _is_page: memoryview = field(init=False, repr=False)
     _starts: memoryview = field(init=False, repr=False)
     _writes: memoryview = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Keep views whose items are plain ints, which single look-ups need."""
+        object.__setattr__(self, "_sectors", self.sectors.data)
+        object.__setattr__(self, "_is_page", self.is_page.data)
         object.__setattr__(self, "_starts", self.starts.data)
         object.__setattr__(self, "_writes", self.writes.data)
 
@@ -69,29 +76,30 @@ class History:
         writes = changing.astype(np.uint32)[owner[order]]
         return cls(sectors, is_page, starts, writes)
 
+    def extent(self, cell: int) -> tuple[int, int]:
+        """A cell's first sector and the one after its last."""
+        first = self._sectors[cell]
+        return first, first + (SECTORS_PER_PAGE if self._is_page[cell] else 1)
+
     def cells_between(self, first_sector: int, end_sector: int) -> tuple[int, int]:
         """The range of cells that start in a range of sectors."""
-        low, high = np.searchsorted(self.sectors, (first_sector, end_sector))
-        return int(low), int(high)
+        # Not numpy's search: it would first make a copy of all cells, of its own integer type.
+        low = bisect_left(self._sectors, first_sector)
+        return low, bisect_left(self._sectors, end_sector, low)
+
+    def cells_of(self, requests: Requests, first: int, end: int) -> tuple[list[int], list[int]]:
+        """For each request of [first, end), the begin and end of the range of cells it covers."""
+        first_sector = requests.offset_bytes[first:end] // SECTOR_BYTES
+        end_sector = first_sector + requests.length_bytes[first:end] // SECTOR_BYTES
+        low = np.searchsorted(self.sectors, first_sector.astype(self.sectors.dtype))
+        high = np.searchsorted(self.sectors, end_sector.astype(self.sectors.dtype))
+        return low.tolist(), high.tolist()
 
     def newest(self, cell: int, submitted: int) -> int:
-        """The last request below `submitted` that covers a cell; -1 if there is none."""
+        """The last request below `submitted` that covers a cell; else FROM_BASE."""
         start = self._starts[cell]
         found = bisect_left(self._writes, submitted, start, self._starts[cell + 1])
-        return self._writes[found - 1] if found > start else -1
-
-    def newest_of(self, low: int, high: int, submitted: int) -> Int64s:
-        """`newest` for each cell of the range [low, high)."""
-        first = self.starts[low:high]
-        left, right = first.copy(), self.starts[low + 1 : high + 1].copy()
-        last = max(len(self.writes) - 1, 0)
-        for _ in range(int((right - left).max(initial=0)).bit_length()):
-            middle = np.minimum((left + right) >> 1, last)
-            is_older = (self.writes[middle] < submitted) & (left < right)
-            left = np.where(is_older, middle + 1, left)
-            right = np.where(is_older, right, np.minimum(middle, right))
-        found = self.writes[np.maximum(left - 1, 0)] if len(self.writes) else left
-        return np.where(left > first, found.astype(np.int64), -1)
+        return self._writes[found - 1] if found > start else FROM_BASE
 
     def older_first(self, cell: int, submitted: int) -> Iterable[int]:
         """The requests below `submitted` that cover a cell, the newest first."""

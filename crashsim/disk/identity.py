@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xxhash
 
-from crashsim.disk.history import SECTORS_PER_PAGE, Int64s
+from crashsim.disk.history import FROM_BASE, SECTORS_PER_PAGE, Int64s
 from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _MODULUS = 1 << 128
 _DIGEST_BYTES = 16
 _ZEROES = bytes(PAGE_BYTES)
 _MAXIMUM_CACHED = 1 << 16
+_BLOCK_REQUESTS = 4096
 
 
 class Identities:
@@ -51,9 +52,7 @@ class Identities:
         newest = self._history.newest
         for cell in self._cells_of(resolution.changed.tolist()):
             kept = newest(cell, resolution.submitted)
-            source = self._index.cell_source(resolution, cell)
-            if source != kept:
-                result += self._digest(resolution, cell) - self._source_digest(kept, cell)
+            result += self._digest(resolution, cell) - self._source_digest(kept, cell)
         return result % _MODULUS
 
     def differing_pages(self, one: "Resolution", other: "Resolution") -> Int64s:
@@ -87,14 +86,13 @@ class Identities:
         if source is not None:
             return self._source_digest(source, cell)
         sources = self._index.sector_sources(resolution, cell)
-        return self._hash(cell, self._index.cell_contents(cell, sources))
+        return self._hash(cell, self._index.contents(cell, sources))
 
     def _source_digest(self, source: int, cell: int) -> int:
         """The digest of a cell whose contents are all from one request."""
         digest = self._cache.get((source, cell))
         if digest is None:
-            count = SECTORS_PER_PAGE if self._history.is_page[cell] else 1
-            digest = self._hash(cell, self._index.cell_contents(cell, [source] * count))
+            digest = self._hash(cell, self._index.contents(cell, [source]))
             if len(self._cache) >= _MAXIMUM_CACHED:
                 self._cache = {}
             self._cache[(source, cell)] = digest
@@ -117,39 +115,45 @@ class Identities:
         """Hash what the next requests wrote, once."""
         if self._current is None:
             self._current = self._base_digests()
-        current = self._current
         done = len(self._prefix) // _DIGEST_BYTES - 1
+        for first in range(done, submitted, _BLOCK_REQUESTS):
+            self._extend_block(self._current, first, min(submitted, first + _BLOCK_REQUESTS))
+
+    def _extend_block(self, current: bytearray, first: int, end: int) -> None:
+        log = self._index.log
         total = int.from_bytes(self._prefix[-_DIGEST_BYTES:], "little")
-        for number in range(done, submitted):
-            low, high = self._cell_range(number)
-            place = low * _DIGEST_BYTES
-            for digest in self._digests_after(number, low, high):
-                end = place + _DIGEST_BYTES
-                total += digest - int.from_bytes(current[place:end], "little")
-                current[place:end] = digest.to_bytes(_DIGEST_BYTES, "little")
-                place = end
+        is_write = (log.requests.operation[first:end] == Operation.WRITE).tolist()
+        offsets = log.requests.data_offset[first:end].tolist()
+        lengths = log.requests.length_bytes[first:end].tolist()
+        lows, highs = self._history.cells_of(log.requests, first, end)
+        for index in range(end - first):
+            data = log.read_data(offsets[index], lengths[index]) if is_write[index] else None
+            place = lows[index] * _DIGEST_BYTES
+            for digest in self._digests(lows[index], highs[index], data):
+                after = place + _DIGEST_BYTES
+                total += digest - int.from_bytes(current[place:after], "little")
+                current[place:after] = digest.to_bytes(_DIGEST_BYTES, "little")
+                place = after
             total %= _MODULUS
             self._prefix += total.to_bytes(_DIGEST_BYTES, "little")
 
-    def _digests_after(self, number: int, low: int, high: int) -> Iterable[int]:
-        """The digests of the cells [low, high), all of which request `number` covers."""
-        log = self._index.log
-        if log.requests.operation[number] != Operation.WRITE:
+    def _digests(self, low: int, high: int, data: bytes | None) -> Iterable[int]:
+        """The digests of the cells [low, high) if `data` covers them; None is all zeroes."""
+        if data is None:
             yield from (0 for _ in range(low, high))
             return
-        payload = memoryview(log.payload(number))
         start = 0
         for cell in range(low, high):
-            length = PAGE_BYTES if self._history.is_page[cell] else SECTOR_BYTES
-            yield self._hash(cell, bytes(payload[start : start + length]))
-            start += length
+            end = start + (PAGE_BYTES if self._history.is_page[cell] else SECTOR_BYTES)
+            yield self._hash(cell, data[start:end])
+            start = end
 
     def _base_digests(self) -> bytearray:
         """The digests of all cells before the first request; they are not in any prefix sum."""
         result = bytearray(len(self._history.sectors) * _DIGEST_BYTES)
         if self._index.has_base:
             for cell in range(len(self._history.sectors)):
-                digest = self._source_digest(-1, cell)
+                digest = self._hash(cell, self._index.contents(cell, [FROM_BASE]))
                 place = cell * _DIGEST_BYTES
                 result[place : place + _DIGEST_BYTES] = digest.to_bytes(_DIGEST_BYTES, "little")
         return result

@@ -1,35 +1,28 @@
 """The disk images that crash states stand for, resolved from the log without copying anything."""
 
-import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from crashsim.disk.base_image import BaseImage
 from crashsim.disk.durability import durable_positions
-from crashsim.disk.history import SECTORS_PER_PAGE, History, Int64s
+from crashsim.disk.history import FROM_BASE, SECTORS_PER_PAGE, History, Int64s
 from crashsim.disk.identity import Identities
 from crashsim.disk.log import Log
 from crashsim.disk.profile import DEFAULT_PROFILE, DeviceProfile
 from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation
-from crashsim.disk.scratch import next_extent
 from crashsim.disk.state import CrashState, TornWrite
 from crashsim.errors import UsageError
 
-FROM_BASE = -1
-"""In place of a request number: no kept request covers this, so it holds what the base holds."""
+Piece = tuple[int, int, int]
+"""First sector, the one after the last, and the request that their contents are from."""
 
 
 class IllegalState(UsageError):
     """A crash state that no power cut can leave: it loses what was durable, say."""
-
-
-class BaseUnreadable(UsageError):
-    """The base image of a recording is missing or too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +58,13 @@ class ImageIndex:
         self.log = log
         self.profile = profile
         self.size_bytes = log.size_bytes
-        self._base = None if base is None else _Base(base, log.size_bytes)
+        self._base = None if base is None else BaseImage(base, log.size_bytes)
         base_pages = np.zeros(0, np.int64) if self._base is None else self._base.pages()
         self.history = History.build(log.requests, base_pages)
+        # Views whose items are plain ints: single look-ups in an array are slow.
+        self._operation: memoryview = log.requests.operation.data
+        self._offset: memoryview = log.requests.offset_bytes.data
+        self._data_offset: memoryview = log.requests.data_offset.data
         self._identities = Identities(self)
         self.resolve = lru_cache(maxsize=64)(self._resolve)
 
@@ -94,10 +91,17 @@ class ImageIndex:
         if end > self.size_bytes:
             raise ValueError(f"{end} is beyond the end of the disk, {self.size_bytes}")
         result = bytearray(length_bytes)
+        view = memoryview(result)
+        if self._base is not None:
+            self._base.read_into(offset_bytes, view)
         first = offset_bytes // SECTOR_BYTES
-        sources = self._sources(self.resolve(state), first, end // SECTOR_BYTES)
-        self._fill(memoryview(result), first, sources)
+        self._fill(view, first, self._pieces(self.resolve(state), first, end // SECTOR_BYTES))
         return bytes(result)
+
+    def pages_between(self, first_sector: int, end_sector: int) -> Int64s:
+        """The pages in a range of sectors that may differ between states, ascending, repeated."""
+        low, high = self._cells_touching(first_sector, end_sector)
+        return self.history.sectors[low:high].astype(np.int64) // SECTORS_PER_PAGE
 
     def page_digest(self, state: CrashState, number: int) -> int:
         """128 bits that are equal for states in which this page holds the same."""
@@ -157,42 +161,66 @@ class ImageIndex:
         submitted = self.log.submitted_before(state.cut)
         return Resolution(submitted, state.dropped, torn, changed)
 
-    def _sources(self, resolution: Resolution, first_sector: int, end_sector: int) -> Int64s:
-        """Which request each sector's contents are from, or FROM_BASE."""
+    def _pieces(
+        self, resolution: Resolution, first_sector: int, end_sector: int
+    ) -> Iterator[Piece]:
+        """What of a range of sectors is from which request; what is left out is from the base."""
+        for cell in range(*self._cells_touching(first_sector, end_sector)):
+            start, end = self.history.extent(cell)
+            source = self.cell_source(resolution, cell)
+            if source is None:
+                sources = self.sector_sources(resolution, cell)
+                pieces = [(start + i, start + i + 1, each) for i, each in enumerate(sources)]
+            else:
+                pieces = [(start, end, source)]
+            for start, end, source in pieces:
+                start, end = max(start, first_sector), min(end, end_sector)
+                if start < end and source != FROM_BASE:
+                    yield start, end, source
+
+    def _cells_touching(self, first_sector: int, end_sector: int) -> tuple[int, int]:
         first_page = first_sector // SECTORS_PER_PAGE
         end_page = -(-end_sector // SECTORS_PER_PAGE)
-        by_page = np.full((end_page - first_page, SECTORS_PER_PAGE), FROM_BASE, np.int64)
-        history = self.history
-        skipped = first_page * SECTORS_PER_PAGE
-        low, high = history.cells_between(skipped, end_page * SECTORS_PER_PAGE)
-        if low < high:
-            newest = history.newest_of(low, high, resolution.submitted)
-            sectors = history.sectors[low:high].astype(np.int64) - skipped
-            is_page = history.is_page[low:high]
-            by_page[sectors[is_page] // SECTORS_PER_PAGE] = newest[is_page, None]
-            by_sector = by_page.reshape(-1)
-            by_sector[sectors[~is_page]] = newest[~is_page]
-            if len(resolution.changed):
-                for index in np.flatnonzero(np.isin(newest, resolution.changed)):
-                    found = self.sector_sources(resolution, low + int(index))
-                    start = int(sectors[index])
-                    by_sector[start : start + len(found)] = found
-        return by_page.reshape(-1)[first_sector - skipped : end_sector - skipped]
+        return self.history.cells_between(
+            first_page * SECTORS_PER_PAGE, end_page * SECTORS_PER_PAGE
+        )
+
+    def _fill(self, view: memoryview, first_sector: int, pieces: Iterable[Piece]) -> None:
+        """Put pieces into a buffer; one read for what lies together in the log's file."""
+        begin, stop, place = 0, 0, 0
+        for start, end, source in pieces:
+            at, after = (start - first_sector) * SECTOR_BYTES, (end - first_sector) * SECTOR_BYTES
+            if self._operation[source] != Operation.WRITE:
+                view[at:after] = bytes(after - at)
+                continue
+            found = self._data_offset[source] + start * SECTOR_BYTES - self._offset[source]
+            if at != stop or found != place + stop - begin:
+                self._read_log(view[begin:stop], place)
+                begin, place = at, found
+            stop = after
+        self._read_log(view[begin:stop], place)
+
+    def _read_log(self, view: memoryview, place: int) -> None:
+        if len(view):
+            self.log.read_data_into(place, view)
 
     def cell_source(self, resolution: Resolution, cell: int) -> int | None:
-        """Which request a cell's contents are from; None if different sectors' are from several."""
+        """Which request a cell's contents are from; None if a torn write makes it several."""
         newest = self.history.newest(cell, resolution.submitted)
         if newest not in resolution.dropped and newest not in resolution.torn:
             return newest
-        found = self.sector_sources(resolution, cell)
-        return found[0] if found.count(found[0]) == len(found) else None
+        for write in self.history.older_first(cell, resolution.submitted):
+            if write in resolution.torn:
+                return None
+            if write not in resolution.dropped:
+                return write
+        return FROM_BASE
 
     def sector_sources(self, resolution: Resolution, cell: int) -> list[int]:
         """Which request each sector of a cell is from, looking past what is dropped or torn."""
-        first = int(self.history.sectors[cell])
-        count = SECTORS_PER_PAGE if self.history.is_page[cell] else 1
-        found = [FROM_BASE] * count
-        open_sectors = set(range(count))
+        first, end = self.history.extent(cell)
+        found = [FROM_BASE] * (end - first)
+        open_sectors = set(range(end - first))
         for write in self.history.older_first(cell, resolution.submitted):
             if write in resolution.dropped:
                 continue
@@ -209,71 +237,19 @@ class ImageIndex:
         return found
 
     def _unit(self, write: int, sector: int) -> int:
-        offset = sector * SECTOR_BYTES - int(self.log.requests.offset_bytes[write])
+        offset = sector * SECTOR_BYTES - self._offset[write]
         return offset // self.profile.atomic_unit_bytes
 
-    def cell_contents(self, cell: int, sources: list[int]) -> bytes:
-        """What a cell holds if its sectors are from these requests."""
-        result = bytearray(len(sources) * SECTOR_BYTES)
-        first = int(self.history.sectors[cell])
-        self._fill(memoryview(result), first, np.array(sources, np.int64))
+    def contents(self, cell: int, sources: Sequence[int]) -> bytes:
+        """What a cell holds if its sectors are from these requests; one is for all of them."""
+        first, end = self.history.extent(cell)
+        result = bytearray((end - first) * SECTOR_BYTES)
+        view = memoryview(result)
+        if self._base is not None:
+            self._base.read_into(first * SECTOR_BYTES, view)
+        if len(sources) == 1:
+            pieces = [(first, end, sources[0])]
+        else:
+            pieces = [(first + i, first + i + 1, each) for i, each in enumerate(sources)]
+        self._fill(view, first, (piece for piece in pieces if piece[2] != FROM_BASE))
         return bytes(result)
-
-    def _fill(self, buffer: memoryview, first_sector: int, sources: Int64s) -> None:
-        """Read each sector from where it is; one read for what lies together in a file."""
-        requests = self.log.requests
-        sectors = np.arange(first_sector, first_sector + len(sources))
-        # An index of -1 looks at the last request, whose values are then not used.
-        is_data = (sources >= 0) if len(requests) else np.zeros(len(sources), np.bool_)
-        place = np.full(len(sources), -1, np.int64)
-        if is_data.any():
-            is_data &= requests.operation[sources] == Operation.WRITE
-            owners = sources[is_data]
-            inside = sectors[is_data] * SECTOR_BYTES - requests.offset_bytes[owners]
-            place[is_data] = requests.data_offset[owners] + inside
-        for start, end in _runs(place, is_data, sources == FROM_BASE):
-            part = buffer[start * SECTOR_BYTES : end * SECTOR_BYTES]
-            if is_data[start]:
-                self.log.read_data_into(int(place[start]), part)
-            elif self._base is not None and sources[start] == FROM_BASE:
-                self._base.read_into(int(sectors[start]) * SECTOR_BYTES, part)
-
-
-def _runs(
-    place: Int64s, is_data: npt.NDArray[np.bool_], is_base: npt.NDArray[np.bool_]
-) -> Iterable[tuple[int, int]]:
-    """Ranges of sectors that are of one kind and, if data, one after the other in the log."""
-    breaks = (is_data[1:] != is_data[:-1]) | (is_base[1:] != is_base[:-1])
-    breaks |= is_data[1:] & (place[1:] != place[:-1] + SECTOR_BYTES)
-    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(place)]
-    return pairwise(bounds) if len(place) else ()
-
-
-class _Base:
-    """The image that a recording started from."""
-
-    def __init__(self, path: Path, size_bytes: int) -> None:
-        try:
-            self._file = path.open("rb")
-        except OSError as error:
-            raise BaseUnreadable(f"base image {path}: {error.strerror}") from error
-        self._size = os.fstat(self._file.fileno()).st_size
-        if self._size > size_bytes:
-            raise BaseUnreadable(f"base image {path} is larger than the disk ({size_bytes} bytes)")
-
-    def pages(self) -> Int64s:
-        """The pages that may hold other bytes than zeroes, ascending."""
-        offset, parts = 0, [np.zeros(0, np.int64)]
-        while (extent := next_extent(self._file.fileno(), offset, self._size)) is not None:
-            start, offset = extent
-            parts.append(np.arange(start // PAGE_BYTES, -(-offset // PAGE_BYTES)))
-        return np.unique(np.concatenate(parts))
-
-    def read_into(self, offset_bytes: int, buffer: memoryview) -> None:
-        """Read; what is beyond the end of the image stays as it is, zero."""
-        done = 0
-        while done < len(buffer):
-            count = os.preadv(self._file.fileno(), [buffer[done:]], offset_bytes + done)
-            if not count:
-                return
-            done += count

@@ -293,7 +293,7 @@ class _Reader:
         unaligned = (small % SECTOR_BYTES != 0) | (place % SECTOR_BYTES != 0)
         bad_extent = outside | unaligned | (is_flush != (small == 0)) | (is_flush & (place != 0))
         self._fail(first, is_submit & bad_extent, "request outside of the disk or not aligned")
-        lengths = np.where(_has_data(chunk), length, 0)
+        lengths = np.where(_has_data(chunk), _whole_sectors(length), 0)
         ends = self.data_end + np.cumsum(lengths, dtype=np.uint64)
         self._fail(first, chunk["data_offset"] != ends - lengths, "payload out of place")
         self.data_end = int(ends[-1])
@@ -347,6 +347,12 @@ class _Reader:
                     f"(event {position}, byte {int(record['data_offset'])})"
                 ) from error
             self.marks.append(LogMark(position, text, int(record["time_ns"])))
+
+
+def _whole_sectors(length: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    return (
+        (length + np.uint64(SECTOR_BYTES - 1)) // np.uint64(SECTOR_BYTES) * np.uint64(SECTOR_BYTES)
+    )
 
 
 def _has_data(chunk: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:

@@ -1,8 +1,9 @@
 """The log's two files as bytes.
 
 `events.bin` is a header of 32 bytes and then one record of 32 bytes for each event; an event's
-index is its *position*. `data.bin` holds the payloads of WRITEs and the texts of marks, end to end
-in the order of their events. All integers are little-endian.
+index is its *position*. `data.bin` holds the payloads of WRITEs and the texts of marks (UTF-8,
+filled up with zeroes to whole sectors), end to end in the order of their events. All integers are
+little-endian.
 """
 
 import struct
@@ -41,6 +42,7 @@ RECORD_DTYPE = np.dtype(
 FLAG_FUA = 1
 MAXIMUM_ERRNO = 4095
 MAXIMUM_MARK_BYTES = 1 << 20
+MAXIMUM_DATA_BYTES = 1 << 40
 MAXIMUM_LENGTH_BYTES = (1 << 32) - 1
 NEVER = (1 << 63) - 1
 """A position later than every event: what never happened."""

@@ -14,6 +14,7 @@ from crashsim.disk.log_format import (
     FLAG_FUA,
     HEADER,
     MAGIC,
+    MAXIMUM_DATA_BYTES,
     MAXIMUM_ERRNO,
     MAXIMUM_LENGTH_BYTES,
     MAXIMUM_MARK_BYTES,
@@ -63,7 +64,6 @@ class LogWriter:
         self._lock = threading.Lock()
         self._completed = bytearray()
         self._event_count = 0
-        self._events_end = 0
         self._data_end = 0
         self._failure: InfrastructureError | None = None
         self._closed = False
@@ -73,9 +73,7 @@ class LogWriter:
         except BaseException:
             os.close(self._data)
             raise
-        header = HEADER.pack(MAGIC, VERSION, RECORD.size, size_bytes, 0)
-        self._append_all(self._events, header, 0)
-        self._events_end = len(header)
+        self._append_all(self._events, HEADER.pack(MAGIC, VERSION, RECORD.size, size_bytes, 0))
 
     @property
     def event_count(self) -> int:
@@ -93,10 +91,14 @@ class LogWriter:
         Raises RecordingDiskFull or RecordingFailed, and ValueError for a request that does not fit
         the disk (the NBD server answers those itself).
         """
+        return self.append(request)[0]
+
+    def append(self, request: Request) -> tuple[int, int]:
+        """`submit`, and where in data.bin the payload is: for `read_data_into`."""
         self._check(request)
         flags = FLAG_FUA if request.fua else 0
         with self._lock:
-            number = len(self._completed)
+            number, data_offset = len(self._completed), self._data_end
             self._append_event(
                 EventKind.SUBMIT,
                 request.operation,
@@ -106,7 +108,7 @@ class LogWriter:
                 request.data,
             )
             self._completed.append(0)
-            return number
+            return number, data_offset
 
     def complete(self, number: int, error: int = 0) -> None:
         """Append the end of a request: its reply is about to be sent.
@@ -128,8 +130,18 @@ class LogWriter:
         if len(data) > MAXIMUM_MARK_BYTES:
             raise UsageError(f"a mark of {len(data)} bytes is too long: at most 1 MiB")
         with self._lock:
-            self._append_event(EventKind.MARK, 0, 0, len(data), 0, data)
+            padding = bytes(-len(data) % SECTOR_BYTES)
+            self._append_event(EventKind.MARK, 0, 0, len(data), 0, data + padding)
             return self._event_count - 1
+
+    def read_data_into(self, data_offset: int, buffer: memoryview) -> None:
+        """Read back payload bytes. Raises RecordingFailed."""
+        try:
+            count = os.preadv(self._data, [buffer], data_offset)
+        except OSError as error:
+            raise _failure(self.directory, error) from error
+        if count != len(buffer):
+            raise RecordingFailed(f"{self.directory / DATA_NAME} was cut off while recording")
 
     def close(self) -> None:
         """End the log. Idempotent; it can be read before, too."""
@@ -178,31 +190,34 @@ class LogWriter:
             raise self._failure
         if self._closed:
             raise ValueError("the log is closed")
+        if self._data_end + len(data) > MAXIMUM_DATA_BYTES:
+            raise RecordingDiskFull(f"{self.directory}: a recording holds at most 1 TiB")
         record = RECORD.pack(
             kind, operation, flags, small, place, self._data_end, time.monotonic_ns()
         )
         if data:
-            self._append_all(self._data, data, self._data_end)
-        self._append_all(self._events, record, self._events_end)
+            self._append_all(self._data, data)
+        self._append_all(self._events, record)
         self._data_end += len(data)
-        self._events_end += len(record)
         self._event_count += 1
 
-    def _append_all(self, file: int, data: bytes, end: int) -> None:
-        """Write at the end of a file; on failure leave no half record and refuse what follows."""
+    def _append_all(self, file: int, data: bytes) -> None:
+        """Write at the end of a file; after a failure everything that follows is refused.
+
+        What was written of a half event stays: a reader leaves it out.
+        """
         try:
             written = os.write(file, data)
             while written < len(data):
                 written += os.write(file, memoryview(data)[written:])
         except OSError as error:
             self._failure = _failure(self.directory, error)
-            os.ftruncate(file, end)
             raise self._failure from error
 
 
 def _create(path: Path) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
     except FileExistsError as error:
         raise RecordingExists(f"{path} exists already: choose another directory") from error
     except OSError as error:

@@ -29,6 +29,7 @@ _MAXIMUM_QUEUED_BYTES = 1 << 30
 """Twice what QEMU's client can have in flight (16 requests of 32 MiB): it never gets there."""
 _MAXIMUM_QUEUED_REQUESTS = 4096
 
+_KNOWN_FLAGS = int(CommandFlag.FUA | CommandFlag.NO_HOLE)
 _OPERATIONS = {
     Command.READ: Operation.READ,
     Command.WRITE: Operation.WRITE,
@@ -153,7 +154,7 @@ class Connection:
 
     def _refusal(self, kind: int, flags: int, offset: int, length: int) -> int:
         """The errno that the protocol document gives to a bad request; 0 for a good one."""
-        if kind not in _OPERATIONS or flags & ~(CommandFlag.FUA | CommandFlag.NO_HOLE):
+        if kind not in _OPERATIONS or flags & ~_KNOWN_FLAGS:
             return errno.EINVAL
         if kind == Command.FLUSH:
             return 0

@@ -133,7 +133,8 @@ def handshake(connection: socket.socket, size_bytes: int, name: str) -> bool:
 
     Raises NbdProtocolError where the client talks nonsense, and EOFError where it goes away.
     """
-    greeting = HandshakeFlag.FIXED_NEWSTYLE | HandshakeFlag.NO_ZEROES
+    # A plain number: inverting an IntFlag only knows the flags that it has names for.
+    greeting = int(HandshakeFlag.FIXED_NEWSTYLE | HandshakeFlag.NO_ZEROES)
     connection.sendall(struct.pack(">QQH", INIT_MAGIC, OPTION_MAGIC, greeting))
     (flags,) = struct.unpack(">I", _receive(connection, 4))
     if flags & ~greeting or not flags & HandshakeFlag.FIXED_NEWSTYLE:

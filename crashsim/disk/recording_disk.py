@@ -1,52 +1,81 @@
 """The crash disk while it records."""
 
 from pathlib import Path
+from typing import NamedTuple
 
+from crashsim.disk.base_image import BaseImage
+from crashsim.disk.contents import Contents
 from crashsim.disk.log_writer import LogWriter
-from crashsim.disk.request import Operation, Request
+from crashsim.disk.request import SECTOR_BYTES, Operation, Request
 from crashsim.disk.scratch import ScratchFile
 
 _READ_TICKET = -1
 
 
 class RecordingDisk:
-    """A Disk that logs everything but reads and serves reads from a working copy.
+    """A Disk that logs everything but reads, and serves reads from the log.
 
-    Requests are performed in the order of their arrival, so where two in flight overlap, the one
-    submitted last wins: as in a crash state.
+    A write's data shows once its reply is due and it did not fail; in order of arrival, so where
+    two in flight overlap, the one submitted last wins: as in a crash state.
     """
 
     def __init__(self, writer: LogWriter, size_bytes: int, base: Path | None = None) -> None:
         """Record into `writer`, whose disk has the same size.
 
         :param base: an image that the disk starts with; without it the disk is all zeroes.
+            Raises BaseUnreadable.
         """
         if size_bytes != writer.size_bytes:
             raise ValueError(f"the log is for a disk of {writer.size_bytes} bytes")
         self.size_bytes = size_bytes
         self._writer = writer
-        self._contents = ScratchFile(size_bytes)
-        if base is not None:
-            self._contents.fill_from(base)
+        self._base = None if base is None else BaseImage(base, size_bytes)
+        self._contents = Contents(writer, self._base)
+        self._in_flight: dict[int, _Change] = {}
 
     def arrived(self, request: Request) -> int:
         """Log the arrival; the ticket is the request's number."""
         if request.operation is Operation.READ:
             return _READ_TICKET
-        return self._writer.submit(request)
+        number, data_offset = self._writer.append(request)
+        if request.changes_media:
+            first = request.offset_bytes // SECTOR_BYTES
+            end = first + request.length_bytes // SECTOR_BYTES
+            has_data = request.operation is Operation.WRITE
+            self._in_flight[number] = _Change(first, end, data_offset if has_data else None)
+        return number
 
     def perform(self, request: Request) -> bytes:
-        """Change or read the working copy."""
-        return perform(self._contents, request)
+        """The data of a READ; writes are in the log already."""
+        if request.operation is not Operation.READ:
+            return b""
+        first = request.offset_bytes // SECTOR_BYTES
+        return self._contents.read(first, first + request.length_bytes // SECTOR_BYTES)
 
     def replied(self, ticket: int, error: int) -> None:
-        """Log the reply."""
-        if ticket != _READ_TICKET:
-            self._writer.complete(ticket, error)
+        """Log the reply; what was written can be read from now on."""
+        if ticket == _READ_TICKET:
+            return
+        change = self._in_flight.pop(ticket, None)
+        if change is not None and not error:
+            if change.data_offset is None:
+                self._contents.zero(change.first_sector, change.end_sector)
+            else:
+                self._contents.set(change.first_sector, change.end_sector, change.data_offset)
+        self._writer.complete(ticket, error)
 
     def close(self) -> None:
-        """Give back the working copy's room; the log is its owner's to close."""
-        self._contents.close()
+        """Close the base image; the log is its owner's to close."""
+        if self._base is not None:
+            self._base.close()
+
+
+class _Change(NamedTuple):
+    """What a request in flight will change; `data_offset` is None if it makes zeroes."""
+
+    first_sector: int
+    end_sector: int
+    data_offset: int | None
 
 
 class MemoryDisk:

@@ -1,6 +1,6 @@
 """What a guest asks of its disk."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 SECTOR_BYTES = 512
@@ -32,7 +32,7 @@ class Request:
     offset_bytes: int = 0
     length_bytes: int = 0
     fua: bool = False
-    data: bytes = b""
+    data: bytes = field(default=b"", repr=False)
 
     @property
     def changes_media(self) -> bool:

@@ -1,7 +1,6 @@
 """A sparse file without a name: memory as large as a disk that vanishes with the process."""
 
 import ctypes
-import errno
 import os
 import tempfile
 from pathlib import Path
@@ -74,31 +73,9 @@ class ScratchFile:
         except OSError as error:
             raise self._failed(error) from error
 
-    def fill_from(self, image: Path) -> None:
-        """Copy an image to the start, its holes left out. Raises ScratchFailed if it is larger."""
-        try:
-            with image.open("rb") as source:
-                size = os.fstat(source.fileno()).st_size
-                if size > self.size_bytes:
-                    raise ScratchFailed(f"{image} is larger than the disk ({size} bytes)")
-                self._copy(source.fileno(), size)
-        except OSError as error:
-            raise self._failed(error) from error
-
     def close(self) -> None:
         """Give back its room."""
         self._file.close()
-
-    def _copy(self, source: int, size: int) -> None:
-        offset = 0
-        while (extent := next_extent(source, offset, size)) is not None:
-            offset, end = extent
-            while offset < end:
-                data = os.pread(source, min(1 << 20, end - offset), offset)
-                if not data:
-                    return
-                self.write(offset, data)
-                offset += len(data)
 
     def _failed(self, error: OSError) -> ScratchFailed:
         where = self._directory or tempfile.gettempdir()
@@ -106,16 +83,3 @@ class ScratchFile:
             f"the working copy of a disk in {where} failed ({error.strerror}): "
             "free some space there or set TMPDIR to a directory that has more"
         )
-
-
-def next_extent(file: int, offset: int, size: int) -> tuple[int, int] | None:
-    """The next range of a file at or after `offset` that may hold other bytes than zeroes."""
-    if offset >= size:
-        return None
-    try:
-        start = os.lseek(file, offset, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            return None
-        raise
-    return start, os.lseek(file, start, os.SEEK_HOLE)

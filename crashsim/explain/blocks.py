@@ -64,6 +64,17 @@ class Block:
     home: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An inode that has data at some place.
+
+    :ivar size_bytes: the file's size by the same block; None where the block does not say.
+    """
+
+    inode: int
+    size_bytes: int | None = None
+
+
 class Layout(Protocol):
     """One filesystem on one disk, able to name what is written to it.
 
@@ -86,7 +97,7 @@ class Layout(Protocol):
         Empty where there is no such entry, or where the format does not show it in one block.
         """
 
-    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[int]:
+    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[Owner]:
         """The inodes that, by a block of metadata, keep file data at a place of the disk.
 
         :param home_bytes: where the block belongs on the disk (for a journaled copy: its `home`).

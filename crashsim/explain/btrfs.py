@@ -6,7 +6,7 @@ logical to physical addresses is not needed.
 """
 
 from crashsim.explain import btrfs_items
-from crashsim.explain.blocks import Block, NoLayout, ReadBytes, Role, merged, unpack
+from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, unpack
 
 _SUPERBLOCK_OFFSETS = (65_536, 67_108_864, 274_877_906_944)
 _SUPERBLOCK_BYTES = 4096
@@ -77,7 +77,7 @@ class BtrfsLayout:
         entries = btrfs_items.directory_entries(data)
         return frozenset(inode for inode, found in entries if found == name)
 
-    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[int]:
+    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[Owner]:
         """The inodes with an extent at a place (see `blocks.Layout.owners`).
 
         Chunks allocated after the exploration's start are not known.
@@ -86,7 +86,7 @@ class BtrfsLayout:
         if logical is None:
             return frozenset()
         return frozenset(
-            inode
+            Owner(inode, btrfs_items.inode_size(data, inode))
             for inode, start, length in btrfs_items.file_extents(data)
             if start <= logical < start + length
         )

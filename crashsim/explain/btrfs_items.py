@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from crashsim.explain.blocks import unpack
 
 HEADER_BYTES = 101
-_DIR_ITEM, _DIR_INDEX, _EXTENT_DATA, _CHUNK = 84, 96, 108, 228
+_INODE_ITEM, _DIR_ITEM, _DIR_INDEX, _EXTENT_DATA, _CHUNK = 1, 84, 96, 108, 228
 _INLINE, _REGULAR = 0, 1
 _CHUNK_BYTES, _STRIPE_BYTES, _KEY_BYTES = 48, 32, 17
 _LEVEL_MAX = 7
-_CHUNKS_MAX = 1 << 16
+_CHUNKS_MAX = 1 << 12
+_NODES_MAX = 1 << 10
+"""Bounds for what an untrusted chunk tree may make us read."""
 
 
 def leaf_items(leaf: bytes) -> Iterator[tuple[int, int, int, bytes]]:
@@ -53,6 +55,15 @@ def file_extents(leaf: bytes) -> Iterator[tuple[int, int, int]]:
             yield inode, place[0], place[1]
 
 
+def inode_size(leaf: bytes, inode: int) -> int | None:
+    """The size of an inode's file, where the leaf has the inode itself (btrfs_inode_item)."""
+    for object_id, kind, _, content in leaf_items(leaf):
+        if object_id == inode and kind == _INODE_ITEM and len(content) >= 24:
+            (size,) = unpack("<Q", content, 16) or (0,)
+            return int(size)
+    return None
+
+
 def inline_files(leaf: bytes) -> Iterator[tuple[int, bytes]]:
     """(inode, content) of the uncompressed files that a leaf holds itself."""
     for inode, kind, offset, content in leaf_items(leaf):
@@ -69,6 +80,7 @@ class Chunks:
     ) -> None:
         """Read the chunk tree, by the system chunks that the superblock lists."""
         self._map: list[tuple[int, int, tuple[int, ...]]] = []
+        self._nodes_left = _NODES_MAX
         (root,) = unpack("<Q", superblock, 0x58) or (0,)
         (size,) = unpack("<I", superblock, 0xA0) or (0,)
         self._read_system_chunks(superblock[0x32B : 0x32B + min(size, 2048)])
@@ -97,7 +109,8 @@ class Chunks:
         self, logical: int, node_bytes: int, read: Callable[[int, int], bytes], level_max: int
     ) -> None:
         place = self._place(logical)
-        if place is None or level_max < 0:
+        self._nodes_left -= 1
+        if place is None or level_max < 0 or self._nodes_left < 0:
             return
         node = read(place, node_bytes)
         count, level = unpack("<IB", node, 96) or (0, 0)

@@ -7,15 +7,24 @@ Formats: the kernel's filesystems/ext4 documentation ("Super Block", "Block Grou
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from crashsim.explain.blocks import Block, NoLayout, ReadBytes, Role, merged, pieces, unpack
-from crashsim.explain.ext4_files import directory_entries, is_extent_node, read_extents, shown
+from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, pieces, unpack
+from crashsim.explain.ext4_files import (
+    directory_entries,
+    inode_size,
+    is_extent_node,
+    read_extents,
+    shown,
+)
 from crashsim.explain.jbd2 import Journal
 
 _MAGIC = 0xEF53
 _INCOMPAT_META_BG = 0x10
 _INCOMPAT_64BIT = 0x80
-_RO_COMPAT_METADATA_CSUM = 0x400
+_ORPHAN_MAGIC = 0x0B10CA04  # ext4_orphan_block_tail, at the end of a block of the orphan file
 _GROUPS_MAX = 1 << 16
+_JOURNAL_BLOCKS_MAX = 1 << 20
+_JOURNAL_DEPTH_MAX = 1
+"""One level of extent blocks holds what any mkfs makes of a journal."""
 _I_BLOCK = slice(0x28, 0x28 + 60)
 """An inode's i_block: the root of its extent tree."""
 
@@ -29,7 +38,6 @@ class _Geometry:
     inode_bytes: int
     first_data_block: int
     descriptor_bytes: int
-    feature_64bit: bool
     meta_bg: bool
 
     @property
@@ -59,7 +67,6 @@ def _geometry(superblock: bytes) -> _Geometry:
         inode_bytes=inode_bytes,
         first_data_block=first_data_block,
         descriptor_bytes=descriptor_bytes if wide else 32,
-        feature_64bit=wide,
         meta_bg=bool(incompat & _INCOMPAT_META_BG),
     )
     if (
@@ -126,15 +133,13 @@ class Ext4Layout:
         """Find the journal by the copy of its inode's extents that the superblock keeps."""
         size = self.geometry.block_bytes
         (journal_inode,) = unpack("<I", superblock, 0xE0) or (0,)
-        (read_only_compat,) = unpack("<I", superblock, 0x64) or (0,)
-        checksummed = bool(read_only_compat & _RO_COMPAT_METADATA_CSUM)
         blocks: list[int] = []
         root = superblock[0x10C : 0x10C + 60] if journal_inode else b""  # 0: made without one
-        for logical, physical, length in read_extents(root, size, read):
-            if logical != len(blocks):
+        for logical, physical, length in read_extents(root, size, read, _JOURNAL_DEPTH_MAX):
+            if logical != len(blocks) or logical + length > _JOURNAL_BLOCKS_MAX:
                 break  # a journal has no holes
             blocks.extend(range(physical, physical + length))
-        journal = Journal(blocks, self.geometry.feature_64bit, checksummed)
+        journal = Journal(blocks)
         if blocks:
             journal.learn(read(blocks[0] * size, 1024))
         return journal
@@ -157,9 +162,9 @@ class Ext4Layout:
         """The inodes that entries called `name` point to (see `blocks.Layout.entries`)."""
         if name not in data:
             return frozenset()
-        return frozenset(inode for inode, found in directory_entries(data) if found == name)
+        return frozenset(inode for inode, found in directory_entries(data) or () if found == name)
 
-    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[int]:
+    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[Owner]:
         """The inodes with an extent at a place (see `blocks.Layout.owners`).
 
         Only extents in the inode itself count: files of up to four pieces.
@@ -169,7 +174,7 @@ class Ext4Layout:
         if first is None:
             return frozenset()
         return frozenset(
-            first + start // self.geometry.inode_bytes
+            Owner(first + start // self.geometry.inode_bytes, inode_size(inode))
             for start, inode in pieces(data, self.geometry.inode_bytes)
             for _, physical, length in read_extents(inode[_I_BLOCK], size)
             if physical <= place_bytes // size < physical + length
@@ -237,8 +242,10 @@ class Ext4Layout:
 def _by_content(block: bytes) -> str:
     if is_extent_node(block):
         return "extent tree block"
+    if unpack("<I", block, len(block) - 8) == (_ORPHAN_MAGIC,):
+        return "orphan file block"
     entries = directory_entries(block)
+    if entries is None:
+        return ""
     names = [name for _, name in entries if name not in (b".", b"..")]
-    if names:
-        return f"directory block ({shown(names)})"
-    return "directory block (empty)" if entries else ""
+    return f"directory block ({shown(names) or 'empty'})"

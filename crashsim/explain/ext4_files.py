@@ -13,6 +13,12 @@ _CHECKSUM_TYPE = 0xDE
 _FILE_TYPE_MAX = 7
 
 
+def inode_size(inode: bytes) -> int | None:
+    """The size of an inode's file, in bytes (i_size_lo, i_size_high)."""
+    low, high = unpack("<I", inode, 0x4), unpack("<I", inode, 0x6C)
+    return None if low is None or high is None else high[0] << 32 | low[0]
+
+
 def is_extent_node(block: bytes) -> bool:
     """Whether a block is a node of an extent tree."""
     return block[:2] == _EXTENT_MAGIC.to_bytes(2, "little") and len(block) >= 12
@@ -43,8 +49,8 @@ def read_extents(
     return found
 
 
-def directory_entries(block: bytes) -> list[tuple[int, bytes]]:
-    """(inode number, name) of the entries of an ext4 directory block; empty if it is not one.
+def directory_entries(block: bytes) -> list[tuple[int, bytes]] | None:
+    """(inode number, name) of the entries of an ext4 directory block; None if it is not one.
 
     A block counts as one when its entries' lengths lead exactly to its end.
     """
@@ -53,20 +59,20 @@ def directory_entries(block: bytes) -> list[tuple[int, bytes]]:
     while at < len(block):
         entry = unpack("<IHBB", block, at)
         if entry is None:
-            return []
+            return None
         inode, record, name_length, file_type = entry
         checksum = inode == 0 and name_length == 0 and file_type == _CHECKSUM_TYPE
         if record < 8 or record % 4 or name_length > record - 8:
-            return []
+            return None
         if file_type > _FILE_TYPE_MAX and not checksum:
-            return []
+            return None
         name = block[at + 8 : at + 8 + name_length]
         if inode:
             if not name or b"/" in name or b"\0" in name:
-                return []
+                return None
             found.append((inode, name))
         at += record
-    return found if at == len(block) else []
+    return found if block and at == len(block) else None
 
 
 def shown(names: list[bytes], most: int = 3) -> str:

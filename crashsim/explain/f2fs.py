@@ -7,7 +7,7 @@ public header include/linux/f2fs_fs.h. Everything on disk is little-endian; a bl
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crashsim.explain.blocks import Block, NoLayout, ReadBytes, Role, merged, pieces, unpack
+from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, pieces, unpack
 
 _MAGIC = 0xF2F52010
 _BLOCK = 4096
@@ -123,7 +123,7 @@ class F2fsLayout:
                 found.add(inode)
         return frozenset(found)
 
-    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[int]:
+    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[Owner]:
         """The inode whose node block has the address of a place (see `blocks.Layout.owners`)."""
         node, inode, _, _, _ = unpack("<IIIQI", data, _FOOTER) or (0,) * 5
         if not node or place_bytes // _BLOCK > 0xFFFFFFFF:
@@ -133,7 +133,10 @@ class F2fsLayout:
         at = data.find(address, start, end)
         while at >= 0 and (at - start) % 4:
             at = data.find(address, at + 1, end)
-        return frozenset((inode,)) if at >= 0 else frozenset()
+        if at < 0:
+            return frozenset()
+        size = unpack("<Q", data, 16) if node == inode else None
+        return frozenset((Owner(inode, size[0] if size is not None else None),))
 
     def inline_owners(self, data: bytes, content: bytes) -> frozenset[int]:
         """The inode that holds `content` itself (see `blocks.Layout.inline_owners`)."""

@@ -23,13 +23,12 @@ class Journal:
     """The journal's place, and what its descriptor blocks announced.
 
     :ivar blocks: the journal's blocks in order, as blocks of the disk.
-    :ivar wide: whether ext4 has its `64bit` feature, :ivar checksummed: `metadata_csum`. What mkfs
-        leaves out of the journal's superblock, the first mount turns on to match these.
+
+    Its features and size follow from its superblock, at first and whenever that is written: mkfs
+    leaves features out that the first mount turns on.
     """
 
     blocks: list[int]
-    wide: bool
-    checksummed: bool
     _first: int = 1
     _last: int = 0
     _incompat: int = 0
@@ -38,8 +37,6 @@ class Journal:
     def __post_init__(self) -> None:
         """Index the blocks."""
         self._place = {block: index for index, block in enumerate(self.blocks)}
-        self._incompat |= _INCOMPAT_64BIT if self.wide else 0
-        self._incompat |= _INCOMPAT_CSUM_V3 if self.checksummed else 0
         self._last = len(self.blocks)
 
     def __contains__(self, block: int) -> bool:
@@ -53,8 +50,7 @@ class Journal:
             return
         self._first, self._last = header[5], header[4]
         if header[1] == _SUPER_V2:
-            (incompat,) = unpack(">I", superblock, 0x28) or (0,)
-            self._incompat |= incompat
+            (self._incompat,) = unpack(">I", superblock, 0x28) or (0,)
             if self._incompat & _INCOMPAT_FAST_COMMIT:
                 (fast_commit_blocks,) = unpack(">I", superblock, 0x54) or (0,)
                 self._last -= fast_commit_blocks or _FAST_COMMIT_BLOCKS

@@ -4,7 +4,7 @@ import posixpath
 from dataclasses import dataclass
 from enum import Enum
 
-from crashsim.explain.syscalls import EventKind, FileEvent, Trace, TracedFile
+from crashsim.explain.lineage import EventKind, FileEvent, Trace, TracedFile
 
 
 class MissingKind(Enum):
@@ -75,7 +75,8 @@ def _version(trace: Trace, path: str, step: str) -> TracedFile | None:
         if any(event.path == path and event.step == step for event in file.events)
         and not _only_lost_its_name(file, path, step)
     ]
-    return (of_step or files or [None])[-1]
+    chosen = of_step or files
+    return chosen[-1] if chosen else None
 
 
 def _only_lost_its_name(file: TracedFile, path: str, step: str) -> bool:
@@ -85,7 +86,8 @@ def _only_lost_its_name(file: TracedFile, path: str, step: str) -> bool:
 
 def _of_step(events: list[FileEvent], step: str) -> FileEvent | None:
     of_step = [event for event in events if event.step == step]
-    return (of_step or events or [None])[-1]
+    chosen = of_step or events
+    return chosen[-1] if chosen else None
 
 
 def _last(events: list[FileEvent], after: int = 0, before: int | None = None) -> FileEvent | None:

@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
+_LINE = re.compile(r"(\d{1,10}) +(\d{1,12}\.\d{1,9}) (.*)", re.DOTALL)
 _CALL = re.compile(r"(\w+)\((.*)", re.DOTALL)
 _RESUMED = re.compile(r"<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
 _RESULT = re.compile(
-    r"\) += (-?\d+|0x[0-9a-f]+|\?)(?:<(?:[^>]*)>(?:\(deleted\))?)?(?: ([A-Z]\w*))?"
+    r"\) += (-?\d{1,20}|0x[0-9a-f]{1,16}|\?)(?:<(?:[^>]*)>(?:\(deleted\))?)?(?: ([A-Z]\w*))?"
 )
-_DESCRIPTOR = re.compile(r"(-?\d+|AT_FDCWD)(?:<(.*?)>)?(\(deleted\))?")
+_DESCRIPTOR = re.compile(r"(-?\d{1,10}|AT_FDCWD)(?:<(.*?)>)?(\(deleted\))?")
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 _SIMPLE_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "a": "\a", "b": "\b"}
 _UNFINISHED = " <unfinished ...>"

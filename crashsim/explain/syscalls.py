@@ -1,104 +1,32 @@
-"""What a program did with its files: the life of each one, from a trace of its system calls.
-
-A *file* here is what an inode is: it can get names (by creation, link, rename) and lose them. Its
-events are in the order in which the calls ended, and each knows the process and step it came from.
-"""
+"""Follow what a program did with its files, from a trace of its system calls."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from crashsim.explain import strace
+from crashsim.explain.lineage import EventKind, FileEvent, Trace, TracedFile
 from crashsim.explain.strace import Call, Descriptor
 
 
-class EventKind(Enum):
-    """What can happen to a file.
-
-    :cvar SYNCED: fsync(2), fdatasync(2), or sync(2) and syncfs(2), which take in every file.
-    :cvar WRITEOUT: sync_file_range(2): its pages were sent to the disk, nothing was flushed.
-    :cvar NAMED: it got a name by link or rename.
-    """
-
-    CREATED = "created"
-    TRUNCATED = "truncated"
-    WRITTEN = "written"
-    SYNCED = "synced"
-    WRITEOUT = "writeout"
-    NAMED = "named"
-    UNNAMED = "unnamed"
-
-
-@dataclass(frozen=True, slots=True)
-class FileEvent:
-    """Something that happened to a file, or a directory.
-
-    :ivar index: its place among all events of the trace.
-    :ivar path: the file's name then; for NAMED and UNNAMED the name that it got or lost. Relative
-        to the traced filesystem's root.
-    :ivar call: the system call.
-    :ivar command: what the process was started as: `git add --all`.
-    """
-
-    index: int
-    kind: EventKind
-    path: str
-    call: str
-    step: str
-    command: str
-    seconds: float
-
-
-@dataclass(eq=False)
-class TracedFile:
-    """One file.
-
-    :ivar names: every name that it ever had, oldest first.
-    :ivar events: what happened to it.
-    """
-
-    names: list[str] = field(default_factory=list)
-    events: list[FileEvent] = field(default_factory=list)
-
-    def of(self, *kinds: EventKind) -> list[FileEvent]:
-        """Its events of some kinds, in order."""
-        return [event for event in self.events if event.kind in kinds]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """What a run of the steps did, as strace saw it.
-
-    :ivar files: every file below the root that was created, changed, synced or renamed.
-    :ivar directory_syncs: the fsyncs of directories.
-    :ivar syncs: every sync of anything, by its step, in order.
-    :ivar steps: the names of the steps, in order.
-    """
-
-    files: Sequence[TracedFile]
-    directory_syncs: Sequence[FileEvent]
-    syncs: Sequence[FileEvent]
-    steps: Sequence[str]
-
-    def named(self, path: str) -> list[TracedFile]:
-        """The files that ever had that name, in the order in which they got it first."""
-        return [file for file in self.files if path in file.names]
-
-
-def read_trace(steps: Iterable[tuple[str, Iterable[str]]], root: str, directory: str) -> Trace:
+def read_trace(
+    steps: Iterable[tuple[str, Iterable[str]]],
+    root: str,
+    directories: Mapping[str, str] = MappingProxyType({}),
+    existing: Iterable[str] = (),
+) -> Trace:
     """Follow the files below `root` through the strace outputs of some steps.
 
     :param steps: (name, lines of strace) of each step, in order.
     :param root: where the filesystem was mounted, absolute.
-    :param directory: the working directory of the first process of each step, absolute.
+    :param directories: step -> the working directory of its first process, absolute; else `root`.
+    :param existing: the files that were there before, relative to the root.
     """
-    reader = _Reader(root.rstrip("/"))
+    reader = _Reader(root.rstrip("/"), existing)
     names = []
     for name, lines in steps:
         names.append(name)
-        reader.begin_step(name, directory)
+        reader.begin_step(name, directories.get(name, root))
         calls = list(strace.parse(lines))
         reader.parents.update(
             (call.result, call.process)
@@ -127,7 +55,7 @@ TRACED_CALLS = (
 class _Reader:
     """Follows one trace. Paths inside are relative to the root; None stands for "not below it"."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, existing: Iterable[str]) -> None:
         self.root = root
         self.files: list[TracedFile] = []
         self.directory_syncs: list[FileEvent] = []
@@ -140,6 +68,8 @@ class _Reader:
         self._working: dict[int, str] = {}
         self._start = self._step = ""
         self._count = 0
+        for path in existing:
+            self._file(path)
 
     def begin_step(self, name: str, directory: str) -> None:
         self._step, self._start = name, directory
@@ -272,10 +202,10 @@ class _Reader:
         self._happened(call, call.arguments[at], EventKind.WRITTEN)
 
     def mmap(self, call: Call) -> None:
-        """A shared, writable mapping counts as a write at its beginning: later ones are not seen."""
-        if len(call.arguments) > 4 and "MAP_SHARED" in call.arguments[3]:
-            if "PROT_WRITE" in call.arguments[2]:
-                self._happened(call, call.arguments[4], EventKind.WRITTEN)
+        """A shared, writable mapping counts as a write when it is made: stores are not seen."""
+        _, _, protection, flags, file, *_ = (*call.arguments, *[""] * 5)
+        if "MAP_SHARED" in flags and "PROT_WRITE" in protection:
+            self._happened(call, file, EventKind.WRITTEN)
 
     def truncate(self, call: Call) -> None:
         path = self._path(call, 0, with_directory=False)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from crashsim.explain import xfs_log
-from crashsim.explain.blocks import Block, NoLayout, ReadBytes, Role, merged, pieces, unpack
+from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, pieces, unpack
 
 _FORMAT_EXTENTS = 2
 
@@ -141,7 +141,7 @@ class XfsLayout:
             at = text.find(name, at + 1)
         return frozenset(inode for inode in found if inode)
 
-    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[int]:
+    def owners(self, home_bytes: int, data: bytes, place_bytes: int) -> frozenset[Owner]:
         """The inodes with an extent at a place (see `blocks.Layout.owners`).
 
         Only extents in the inode itself count, as in most small files.
@@ -149,8 +149,8 @@ class XfsLayout:
         logged = xfs_log.is_record(data)
         forks = xfs_log.logged_extents(data) if logged else self._forks(data)
         return frozenset(
-            inode
-            for inode, fork in forks
+            owner
+            for owner, fork in forks
             for block, count in xfs_log.extents(fork)
             if 0
             <= place_bytes - self.geometry.place_bytes(block)
@@ -161,14 +161,20 @@ class XfsLayout:
         """None: XFS keeps no file's content inside its inode."""
         return frozenset()
 
-    def _forks(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """(inode, data fork) of the inodes in a block that have their extents in themselves."""
+    def _forks(self, data: bytes) -> Iterator[tuple[Owner, bytes]]:
+        """(inode and its size, data fork) of the inodes in a block whose fork holds extents."""
         for _, inode in pieces(data, self.geometry.inode_bytes):
             kind = unpack(">BB", inode, 4)
             number = unpack(">Q", inode, 152)
-            if inode[:2] == b"IN" and kind == (3, _FORMAT_EXTENTS) and number is not None:
+            size = unpack(">Q", inode, 56)
+            if inode[:2] != b"IN" or kind != (3, _FORMAT_EXTENTS):
+                continue
+            if number is not None and size is not None:
                 fork_end = inode[82] * 8  # di_forkoff: where the attribute fork begins
-                yield number[0], inode[176 : 176 + fork_end if fork_end else len(inode)]
+                yield (
+                    Owner(number[0], size[0]),
+                    inode[176 : 176 + fork_end if fork_end else len(inode)],
+                )
 
     def _in_group_headers(self, offset_bytes: int, length: int) -> bool:
         """Whether a write lies in the four sectors that begin an allocation group."""
@@ -220,4 +226,5 @@ class XfsLayout:
         number = f"{cycle}:{block}"
         if whole and xfs_log.ends_checkpoint(record):
             return Block(start, length, Role.COMMIT, f"log record {number}", number)
-        return Block(start, length, Role.JOURNAL, f"log record {number}, without a commit", number)
+        # Its checkpoint goes on in a later record, and counts with that one.
+        return Block(start, length, Role.JOURNAL, f"log record {number}, without a commit")

@@ -6,7 +6,7 @@ are big-endian; log items are in the byte order of the machine that wrote them, 
 
 from collections.abc import Iterator
 
-from crashsim.explain.blocks import pieces, unpack
+from crashsim.explain.blocks import Owner, pieces, unpack
 
 SECTOR_BYTES = 512
 _MAGIC = 0xFEEDBABE
@@ -76,8 +76,8 @@ def ends_checkpoint(record: bytes) -> bool:
     return any(flags & (_COMMIT_FLAG | _UNMOUNT_FLAG) for flags, _ in operations(record))
 
 
-def logged_extents(record: bytes) -> Iterator[tuple[int, bytes]]:
-    """(inode, data fork with extents) of the inode items (xfs_inode_log_format) of a record.
+def logged_extents(record: bytes) -> Iterator[tuple[Owner, bytes]]:
+    """(inode and size, data fork with extents) of a record's inode items (xfs_inode_log_format).
 
     An item is three regions: its description, the inode's core, the data fork.
     """
@@ -88,7 +88,8 @@ def logged_extents(record: bytes) -> Iterator[tuple[int, bytes]]:
         if len(region) != _INODE_ITEM_BYTES or item is None or item[0] != _INODE_ITEM:
             continue
         if number is not None and item[2] & _EXTENTS_LOGGED and index + 2 < len(regions):
-            yield number[0], regions[index + 2]
+            size = unpack("<Q", regions[index + 1], 56)
+            yield Owner(number[0], size[0] if size is not None else None), regions[index + 2]
 
 
 def extents(fork: bytes) -> Iterator[tuple[int, int]]:

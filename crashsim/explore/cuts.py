@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,34 +42,28 @@ def meaningful_cuts(
     that only takes states away: whatever can be left behind after it could be left behind before.
 
     :param prefix_identity: the identity of the image of everything before a cut. Where given, a
-        cut after a write that did not change the image is merged into its successor: its states
-        are those of the later cut with that write dropped.
+        cut before a write that does not change the image is merged into the cut after it: its
+        states are those of the later cut with that write dropped. Not where some write becomes
+        durable in between, since the later cut can then not drop it any more.
     """
     start = timeline.start
     submitted = timeline.submitted_at[timeline.submitted_at >= start] + 1
     promised = timeline.promise_positions[timeline.promise_positions >= start] + 1
     positions = np.unique(np.concatenate(([start], submitted, promised)).astype(np.int64))
-    if prefix_identity is not None:
-        positions = _without_repetitions(timeline, positions, prefix_identity)
     following = np.append(positions[1:], timeline.end)
     peaks = _durable_counts(timeline, following) > _durable_counts(timeline, positions)
     peaks[-1] = True
-    return Cuts(positions, peaks, np.isin(positions, promised))
+    cuts = Cuts(positions, peaks, np.isin(positions, promised))
+    return cuts if prefix_identity is None else _without_repetitions(cuts, prefix_identity)
 
 
-def _without_repetitions(
-    timeline: Timeline, positions: Int64s, prefix_identity: Callable[[int], int]
-) -> Int64s:
-    kept: list[int] = []
-    last: tuple[int, int] | None = None
-    for position in positions.tolist():
-        key = prefix_identity(position), timeline.promise_count(position)
-        if key == last:
-            kept[-1] = position
-        else:
-            kept.append(position)
-        last = key
-    return np.array(kept, dtype=np.int64)
+def _without_repetitions(cuts: Cuts, prefix_identity: Callable[[int], int]) -> Cuts:
+    identities = list(map(prefix_identity, cuts.positions.tolist()))
+    same_as_next = [one == other for one, other in pairwise(identities)]
+    repeated = np.array([*same_as_next, False]) & ~cuts.peaks
+    repeated[:-1] &= ~cuts.promised[1:]
+    kept = np.flatnonzero(~repeated)
+    return Cuts(cuts.positions[kept], cuts.peaks[kept], cuts.promised[kept])
 
 
 def possible_states(timeline: Timeline) -> int | None:
@@ -85,7 +80,7 @@ def possible_states(timeline: Timeline) -> int | None:
     fresh = np.concatenate(([start], promised)).astype(np.int64)
     # After a submission only the sets that hold the new write are new.
     exponents = np.concatenate(
-        (_pending_counts(timeline, fresh), _pending_counts(timeline, submitted) - 1)
+        (pending_counts(timeline, fresh), pending_counts(timeline, submitted) - 1)
     )
     if int(exponents.max()) > POSSIBLE_LIMIT.bit_length():
         return None
@@ -96,7 +91,7 @@ def possible_states(timeline: Timeline) -> int | None:
     return total if total <= POSSIBLE_LIMIT else None
 
 
-def _pending_counts(timeline: Timeline, cuts: Int64s) -> Int64s:
+def pending_counts(timeline: Timeline, cuts: Int64s) -> Int64s:
     """How many writes are pending at each cut."""
     return np.searchsorted(timeline.submitted_at, cuts) - _durable_counts(timeline, cuts)
 

@@ -25,7 +25,7 @@ from typing import Protocol
 
 from crashsim.disk.state import CrashState
 from crashsim.errors import InfrastructureError
-from crashsim.explore.read_tree import Digest, ReadTree
+from crashsim.explore.read_tree import ReadTree
 from crashsim.explore.recovery import Attempt, GuestLost, Recoverer
 from crashsim.explore.timeline import Int64s, Timeline
 from crashsim.explore.verdict import PRUNINGS, DecidedBy, Outcome, Verdict
@@ -46,8 +46,8 @@ class Images(Protocol):
     def identity(self, state: CrashState) -> int:
         """Equal for states of equal page contents, and only for those."""
 
-    def page_digest(self, state: CrashState, page: int) -> Digest:
-        """A digest of one page of the state's image."""
+    def page_digest(self, state: CrashState, page: int) -> int:
+        """128 bits that stand for the content of one page of the state's image."""
 
 
 Exercised = tuple[tuple[Violation, ...], str]
@@ -157,10 +157,10 @@ class Decider:
         """Check, and once more in a fresh guest if the first one went away.
 
         A guest that dies twice says something about this disk only if a guest lives through a
-        sound one: that is tried with the complete disk at the log's end. Then a kernel that said
-        itself that it panicked, both times, has failed to recover a disk that a power cut may
-        leave: a violation of the filesystem's. Anything else (a hang, a process that is gone) may
-        as well be our own failure: no verdict.
+        sound one: that is tried with the disk as exploring began, synced and whole. Then a kernel
+        that said itself that it panicked, both times, has failed to recover a disk that a power
+        cut may leave: a violation of the filesystem's. Anything else (a hang, a process that is
+        gone) may as well be our own failure: no verdict.
         """
         losses: list[GuestLost] = []
         while len(losses) < 2:
@@ -183,11 +183,11 @@ class Decider:
 
     def _recover_sound_disk(self, recoverer: Recoverer, loss: GuestLost) -> None:
         try:
-            with recoverer.recover(CrashState(self.timeline.end)):
+            with recoverer.recover(CrashState(self.timeline.start)):
                 pass
         except GuestLost as again:
             raise InfrastructureError(
-                f"guests do not even survive the complete disk, so their loss says nothing: {again}"
+                f"guests do not even survive the disk that exploring starts from: {again}"
             ) from loss
 
     def _check(self, state: CrashState, recoverer: Recoverer) -> Verdict:
@@ -242,11 +242,11 @@ class Decider:
             self.seconds[phase] += seconds
 
 
-def _page_digests(images: Images, state: CrashState) -> Callable[[int], Digest]:
+def _page_digests(images: Images, state: CrashState) -> Callable[[int], int]:
     """Digests of one state's pages, each computed once."""
-    known: dict[int, Digest] = {}
+    known: dict[int, int] = {}
 
-    def digest(page: int) -> Digest:
+    def digest(page: int) -> int:
         content = known.get(page)
         if content is None:
             content = known[page] = images.page_digest(state, page)

@@ -10,7 +10,7 @@ other machines, has to offer `decide_all` and nothing else.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -32,11 +32,11 @@ class Engine(Protocol):
 
     def decide_all(
         self, states: Iterable[CrashState], time_limit_seconds: float | None
-    ) -> Iterator[Decided]:
+    ) -> Generator[Decided, None, None]:
         """The verdicts on `states`, as they become known.
 
         Stops early when the time is over. Raises InfrastructureError when machines fail. Whatever
-        ends it, also the consumer that loses interest, every guest is gone afterwards.
+        ends it, closing the generator included, every guest is gone afterwards.
         """
 
 
@@ -54,7 +54,7 @@ class LocalEngine:
 
     def decide_all(
         self, states: Iterable[CrashState], time_limit_seconds: float | None
-    ) -> Iterator[Decided]:
+    ) -> Generator[Decided, None, None]:
         """See Engine."""
         crew = _Crew(self.decider, enumerate(states))
         deadline = None if time_limit_seconds is None else time.monotonic() + time_limit_seconds

@@ -17,11 +17,21 @@ def kind_of(violation: Violation) -> Kind:
     return violation.property, violation.rule
 
 
+def simplicity(state: CrashState) -> tuple[int, int, int]:
+    """The order in which states get simpler; smaller is simpler.
+
+    Fewer torn writes, then fewer dropped writes, then an earlier cut: the order of what has to be
+    explained. "The power went here" needs no more words, "and this write was lost although later
+    ones were not" needs a device that reorders, and a torn write needs to be told unit by unit.
+    """
+    return len(state.torn), len(state.dropped), state.cut
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """All violations of one kind, by the first state that shows it.
+    """All violations of one kind, by the simplest explored state that shows it.
 
-    :ivar state: the first in the order of exploration, whoever decided it and when.
+    :ivar state: of several equally simple ones the first in the order of exploration.
     :ivar violation: the first of its kind at that state.
     :ivar states: how many explored states show the kind.
     """
@@ -72,15 +82,19 @@ class Exploration:
 
 def failures_of(verdicts: Mapping[CrashState, tuple[Violation, ...]]) -> tuple[Failure, ...]:
     """One failure for each kind of violation, from verdicts in the order of exploration."""
-    first: dict[Kind, tuple[CrashState, Violation]] = {}
+    simplest: dict[Kind, tuple[CrashState, Violation]] = {}
     states: Counter[Kind] = Counter()
     for state, violations in verdicts.items():
-        kinds = {kind_of(violation): violation for violation in reversed(violations)}
-        states.update(kinds.keys())
+        first_of_kind: dict[Kind, Violation] = {}
         for violation in violations:
-            first.setdefault(kind_of(violation), (state, violation))
+            first_of_kind.setdefault(kind_of(violation), violation)
+        states.update(first_of_kind.keys())
+        for kind, violation in first_of_kind.items():
+            known = simplest.setdefault(kind, (state, violation))
+            if simplicity(state) < simplicity(known[0]):
+                simplest[kind] = state, violation
     return tuple(
-        Failure(state, violation, states[kind]) for kind, (state, violation) in first.items()
+        Failure(state, violation, states[kind]) for kind, (state, violation) in simplest.items()
     )
 
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 
 from crashsim.disk.state import CrashState
@@ -58,11 +59,12 @@ def explore(
     schedule = Schedule(timeline, cuts, atomic_unit_bytes, budget.seed, budget.states)
     decided: dict[int, tuple[CrashState, Verdict]] = {}
     kinds: set[Kind] = set()
-    for place, state, verdict in engine.decide_all(schedule, budget.time_limit_seconds):
-        decided[place] = state, verdict
-        kinds.update(map(kind_of, verdict.violations))
-        if progress is not None:
-            progress(len(decided), budget.states or 0, len(kinds))
+    with closing(engine.decide_all(schedule, budget.time_limit_seconds)) as verdicts_by_place:
+        for place, state, verdict in verdicts_by_place:
+            decided[place] = state, verdict
+            kinds.update(map(kind_of, verdict.violations))
+            if progress is not None:
+                progress(len(decided), budget.states or 0, len(kinds))
     results = in_order(decided)
     verdicts = {state: verdict.violations for state, verdict in results if _conclusive(verdict)}
     possible = possible_states(timeline)

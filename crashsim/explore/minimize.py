@@ -1,6 +1,7 @@
-"""Delta debugging, and the budget that bounds it."""
+"""Delta debugging and bisection, and the budget that bounds them."""
 
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -25,9 +26,14 @@ class ShrinkBudget:
     spent: int = 0
     _started: float = field(default_factory=time.monotonic)
 
+    @property
+    def elapsed_seconds(self) -> float:
+        """How long ago it was made."""
+        return time.monotonic() - self._started
+
     def require(self) -> None:
         """Raise BudgetSpent if there is nothing left."""
-        if self.spent >= self.checks or time.monotonic() - self._started >= self.seconds:
+        if self.spent >= self.checks or self.elapsed_seconds >= self.seconds:
             raise BudgetSpent
 
 
@@ -54,6 +60,27 @@ def minimize(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T
         else:
             pieces *= 2
     return rest
+
+
+def boundary(low: int, high: int, holds: Callable[[int], bool], hints: Sequence[int] = ()) -> int:
+    """A number in (low, high] at which something holds, and does not at the number before.
+
+    Bisects; there may be several such numbers.
+
+    :param low: it does not hold here; not asked again.
+    :param high: it holds here; not asked again.
+    :param hints: numbers, ascending, that cost nothing to ask about: asked before any other.
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        between = hints[bisect_right(hints, low) : bisect_left(hints, high)]
+        if between:
+            middle = min(between, key=lambda hint: abs(hint - middle))
+        if holds(middle):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def _smaller(items: list[T], pieces: int, fails: Callable[[Sequence[T]], bool]) -> list[T] | None:

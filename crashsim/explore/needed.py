@@ -6,13 +6,18 @@ a legal crash state, since a write that was just submitted is not durable, and r
 write makes the violation go away. Both halves are verified before anything is claimed.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from crashsim.disk.state import CrashState
-from crashsim.explore.minimize import BudgetSpent
+from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, boundary
 from crashsim.explore.shrink import Trials
+
+TELLING_SHARE = 4
+"""Telling may cost a quarter of what shrinking may, on top of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +37,24 @@ class Telling:
 def tell(trials: Trials) -> Telling:
     """The telling form of `trials.best`, which should have been shrunk before.
 
-    Where the budget ends first, what was verified until then.
+    `trials.best` and `trials.violation` are that form and its violation afterwards. It has a budget
+    of its own, a share of what `trials` had; where that ends first, the result is what was
+    verified until then.
     """
-    state = trials.best
-    try:
-        if not state.dropped and not state.torn:
-            state = _with_culprit(trials) or state
-    except BudgetSpent:
-        pass
+    trials.budget = ShrinkBudget(
+        -(-trials.budget.checks // TELLING_SHARE), trials.budget.seconds / TELLING_SHARE
+    )
     needed: list[int] = []
     clean = True
     try:
-        for write, restored in restorations(state):
+        _name_culprit(trials)
+        for write, restored in restorations(trials.best):
             if not trials.fails(restored):
                 needed.append(write)
                 clean = clean and trials.verdict(restored).clean
     except BudgetSpent:
-        pass
-    return Telling(state, tuple(sorted(needed)), clean and bool(needed))
+        clean = False
+    return Telling(trials.best, tuple(sorted(needed)), clean and bool(needed))
 
 
 def restorations(state: CrashState) -> list[tuple[int, CrashState]]:
@@ -63,13 +68,28 @@ def restorations(state: CrashState) -> list[tuple[int, CrashState]]:
     ]
 
 
-def _with_culprit(trials: Trials) -> CrashState | None:
+def _name_culprit(trials: Trials) -> None:
     """For a prefix that fails: a later prefix that fails for want of its last write alone.
 
     Looks for one that is clean with that write first, and is content with one in which only this
     kind of violation goes away.
     """
-    return _boundary(trials, want_clean=True) or _boundary(trials, want_clean=False)
+    if trials.best.dropped or trials.best.torn:
+        return
+    state = _boundary(trials, want_clean=True) or _boundary(trials, want_clean=False)
+    violation = None if state is None else trials.violation_of(state)
+    if state is not None and violation is not None:
+        trials.best, trials.violation = state, violation
+
+
+def _ever_further(failing: int, last: int) -> Iterator[int]:
+    """Rows at distances of 1, 2, 4, … from one that fails, and the last one."""
+    step = 1
+    while failing + step < last:
+        yield failing + step
+        step *= 2
+    if failing < last:
+        yield last
 
 
 def _boundary(trials: Trials, *, want_clean: bool) -> CrashState | None:
@@ -82,23 +102,13 @@ def _boundary(trials: Trials, *, want_clean: bool) -> CrashState | None:
         verdict = trials.verdict(whole(row))
         return verdict.clean if want_clean else not trials.fails(whole(row))
 
-    first = int(np.searchsorted(timeline.submitted_at, trials.best.cut))
-    failing, mending = first - 1, first
-    step = 1
-    while mending < len(timeline.writes) and not mends(mending):
-        failing = mending
-        mending = failing + step
-        step *= 2
-    if mending >= len(timeline.writes):
-        mending = len(timeline.writes) - 1
-        if mending <= failing or not mends(mending):
-            return None
-    while mending - failing > 1:
-        middle = (failing + mending) // 2
-        if mends(middle):
-            mending = middle
-        else:
-            failing = middle
+    failing = int(np.searchsorted(timeline.submitted_at, trials.best.cut)) - 1
+    last = len(timeline.writes) - 1
+    hints = [row for row in range(failing + 1, last + 1) if whole(row) in trials.explored]
+    mending = next(filter(mends, chain(hints, _ever_further(failing, last))), None)
+    if mending is None:
+        return None
+    mending = boundary(failing, mending, mends, hints)
     state = whole(mending)
     lost = CrashState(state.cut, frozenset({int(timeline.writes[mending])}))
     return lost if trials.fails(lost) else None

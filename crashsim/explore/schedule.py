@@ -3,15 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 
-import numpy as np
-
 from crashsim.disk.state import CrashState
-from crashsim.explore.cuts import Cuts
+from crashsim.explore.cuts import Cuts, pending_counts
 from crashsim.explore.order import Stream, round_robin, stratified, weighted_merge
 from crashsim.explore.strategies import STRATEGIES, CutView, Strategy
-from crashsim.explore.timeline import Timeline
+from crashsim.explore.timeline import Int64s, Timeline
 
 FOCUS_WEIGHT = 3
 """How much likelier a cut is chosen where the pending set is largest or a promise was just made."""
@@ -78,16 +77,22 @@ class Schedule:
         return all(stream.name in self.exhausted for stream in streams if stream.name in bounded)
 
     def _stream(self, strategy: Strategy) -> Iterator[CrashState]:
-        focus = self.cuts.peaks | self.cuts.promised
+        cuts, pending = self.cuts, self._pending_counts
+        fits = (pending >= strategy.least_pending) & (pending <= strategy.most_pending)
+        focus = cuts.peaks | cuts.promised
         parts = [
-            Stream("focus", FOCUS_WEIGHT, self._over(strategy, self.cuts.positions[focus])),
-            Stream("rest", 1, self._over(strategy, self.cuts.positions[~focus])),
+            Stream("focus", FOCUS_WEIGHT, self._over(strategy, cuts.positions[fits & focus])),
+            Stream("rest", 1, self._over(strategy, cuts.positions[fits & ~focus])),
         ]
         for _, state in weighted_merge(parts):
             yield state
         self.exhausted.add(strategy.name)
 
-    def _over(self, strategy: Strategy, positions: np.ndarray) -> Iterator[CrashState]:
+    @cached_property
+    def _pending_counts(self) -> Int64s:
+        return pending_counts(self.timeline, self.cuts.positions)
+
+    def _over(self, strategy: Strategy, positions: Int64s) -> Iterator[CrashState]:
         if len(positions) == 0:
             return iter(())
         random = Random(f"{self.seed}:{strategy.name}")

@@ -1,23 +1,19 @@
 """From a crash state that fails to the simplest one that fails in the same way.
 
-Simpler means, in this order: fewer torn writes, fewer dropped writes, an earlier cut. The
-order is that of what has to be explained: "the power went here" needs no more words, "and this
-write was lost although later ones were not" needs a device that reorders, and a torn write needs to
-be told unit by unit. What has to stay is the kind of the violation, (property, rule).
-
-Each accepted step makes the state simpler in this order, and every question to the decider is
-answered from the prunings where possible, so most of a shrink costs no recovery.
+What simpler means is `exploration.simplicity`. What has to stay is the kind of the violation,
+(property, rule). Each accepted step makes the state simpler, so shrinking ends; and every question
+is answered from the prunings where possible, so most of a shrink costs no recovery.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from crashsim.disk.state import CrashState, TornWrite
 from crashsim.explore.cuts import Cuts
-from crashsim.explore.exploration import Kind, kind_of
-from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, minimize
+from crashsim.explore.exploration import Kind, kind_of, simplicity
+from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, boundary, minimize
 from crashsim.explore.timeline import Timeline
 from crashsim.explore.verdict import DecidedBy, Verdict
 from crashsim.oracles.protocol import Violation
@@ -30,17 +26,14 @@ Loss = int | TornWrite
 """A dropped write's number, or a torn write."""
 
 
-def simplicity(state: CrashState) -> tuple[int, int, int]:
-    """The order in which states get simpler: smaller is simpler."""
-    return len(state.torn), len(state.dropped), state.cut
-
-
 @dataclass(eq=False)
 class Trials:
     """Asks whether states fail in the way that is looked for, and remembers the answers.
 
     :ivar best: the simplest failing state so far.
     :ivar violation: how it fails.
+    :ivar explored: states whose verdicts are known and cost nothing to ask for: bisection starts
+        from those.
     """
 
     decide: Decide
@@ -50,6 +43,7 @@ class Trials:
     violation: Violation
     budget: ShrinkBudget
     progress: Progress | None = None
+    explored: Collection[CrashState] = ()
     _verdicts: dict[CrashState, Verdict] = field(default_factory=dict)
 
     def verdict(self, state: CrashState) -> Verdict:
@@ -147,13 +141,9 @@ def _earlier_cut(trials: Trials, cuts: Cuts) -> None:
     """Bisect for a cut that fails, just after one that does not."""
     state = trials.best
     earlier = cuts.positions[: int(np.searchsorted(cuts.positions, state.cut))].tolist()
-    passing, failing = -1, len(earlier)
-    while failing - passing > 1:
-        middle = (passing + failing) // 2
-        if trials.accept(restricted(trials.timeline, state, earlier[middle])):
-            failing = middle
-        else:
-            passing = middle
+    states = [restricted(trials.timeline, state, cut) for cut in earlier]
+    hints = [place for place, tried in enumerate(states) if tried in trials.explored]
+    boundary(-1, len(states), lambda place: trials.accept(states[place]), hints)
 
 
 def restricted(timeline: Timeline, state: CrashState, cut: int) -> CrashState:

@@ -12,13 +12,14 @@ from random import Random
 
 import numpy as np
 
+from crashsim.disk.log import NEVER
 from crashsim.disk.state import CrashState
 from crashsim.explore.order import stratified
 from crashsim.explore.timeline import Int64s, Timeline
 from crashsim.explore.torn import torn_states
 
 SUBSETS_PENDING_LIMIT = 6
-"""Every subset is tried where it is cheaper than sampling: 2**6 states a cut at most."""
+"""Every subset is tried where that is cheaper than sampling: 2**6 states a cut at most."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,16 @@ class Strategy:
 
     :ivar name: how reports call it, as the end of "every …" or "… states".
     :ivar weight: its share of a budget that is too small for everything.
+    :ivar least_pending: with fewer pending writes at a cut it has nothing new to say about it.
+    :ivar most_pending: with more it gives up.
     :ivar bounded: whether it ever ends; `all` exhausts the bounded ones.
     """
 
     name: str
     weight: int
     generate: Generate
+    least_pending: int = 0
+    most_pending: int = NEVER
     bounded: bool = True
 
 
@@ -82,9 +87,8 @@ def durable_only(view: CutView, _random: Random) -> Iterator[CrashState]:
 def _shuffled(view: CutView, random: Random) -> Iterator[int]:
     """The pending writes, so that any beginning is spread over all of them."""
     count = len(view.pending)
-    if count:
-        for index in stratified(count, random.randrange(count)):
-            yield view.pending[index]
+    for index in stratified(count, random.randrange(count)):
+        yield view.pending[index]
 
 
 def drop_one(view: CutView, random: Random) -> Iterator[CrashState]:
@@ -112,8 +116,6 @@ def contiguous_groups(view: CutView) -> list[tuple[int, ...]]:
     """The pending writes in groups of two or more whose extents touch or overlap."""
     timeline, rows = view.timeline, view.rows
     rows = rows[np.argsort(timeline.offset_bytes[rows], kind="stable")]
-    if len(rows) < 2:
-        return []
     ends = np.maximum.accumulate(timeline.offset_bytes[rows] + timeline.length_bytes[rows])
     breaks = np.flatnonzero(timeline.offset_bytes[rows][1:] > ends[:-1]) + 1
     parts = np.split(timeline.writes[rows], breaks)
@@ -135,8 +137,6 @@ def runs(view: CutView, random: Random) -> Iterator[CrashState]:
 def pairs(view: CutView, random: Random) -> Iterator[CrashState]:
     """Any two writes are lost."""
     count = len(view.pending)
-    if count < 2:
-        return
     for gap in stratified(count - 1):
         span = count - 1 - gap
         for index in stratified(span, random.randrange(span)):
@@ -145,15 +145,13 @@ def pairs(view: CutView, random: Random) -> Iterator[CrashState]:
 
 def subsets(view: CutView, _random: Random) -> Iterator[CrashState]:
     """Any set of writes is lost, where few enough are pending to try them all."""
-    pending = view.pending
-    if len(pending) <= SUBSETS_PENDING_LIMIT:
-        for size in range(len(pending) + 1):
-            yield from (view.drop(dropped) for dropped in combinations(pending, size))
+    for size in range(len(view.pending) + 1):
+        yield from (view.drop(dropped) for dropped in combinations(view.pending, size))
 
 
 def random_subsets(view: CutView, random: Random) -> Iterator[CrashState]:
     """Each write is lost by the toss of a coin, which differs from state to state. Never ends."""
-    while view.pending:
+    while True:
         loss = random.choice((0.5, 0.5, 0.2, 0.8, 0.05, 0.95))
         yield view.drop(tuple(write for write in view.pending if random.random() < loss))
 
@@ -166,14 +164,14 @@ def torn(view: CutView, random: Random) -> Iterator[CrashState]:
 
 STRATEGIES: tuple[Strategy, ...] = (
     Strategy("prefix", 6, prefix),
-    Strategy("only what is durable", 3, durable_only),
-    Strategy("drop one", 4, drop_one),
-    Strategy("keep one", 2, keep_one),
-    Strategy("neighbourhood", 2, neighbourhoods),
-    Strategy("run", 1, runs),
-    Strategy("pair", 1, pairs),
-    Strategy("torn", 2, torn),
-    Strategy("subset", 1, subsets),
-    Strategy("random subset", 2, random_subsets, bounded=False),
+    Strategy("only what is durable", 3, durable_only, 1),
+    Strategy("drop one", 4, drop_one, 1),
+    Strategy("keep one", 2, keep_one, 2),
+    Strategy("neighbourhood", 2, neighbourhoods, 2),
+    Strategy("run", 1, runs, 3),
+    Strategy("pair", 1, pairs, 3),
+    Strategy("torn", 2, torn, 1),
+    Strategy("subset", 1, subsets, 4, SUBSETS_PENDING_LIMIT),
+    Strategy("random subset", 2, random_subsets, 4, bounded=False),
 )
 """All strategies, the simplest first."""

@@ -1,59 +1,140 @@
 """Which accelerator QEMU gets: KVM where it runs, TCG where it does not.
 
-The presence of /dev/kvm says little: nested and container hosts offer one whose first MSR write or
-KVM_RUN fails. So a virtual machine is started with it. Its firmware, SeaBIOS, writes its banner to the
-debug port 0x402 (SeaBIOS' and QEMU's documentation of `isa-debugcon`): if that arrives, the virtual
-CPU has executed real instructions.
+The presence of /dev/kvm says little. Nested and container hosts offer one whose first MSR write
+fails, or one that runs the firmware and stops at some instruction of the kernel. So the guest's own
+kernel is booted with it, without any root filesystem: KVM works if that kernel gets as far as to
+say so, by its panic.
 """
 
 import os
 import socket
+import tempfile
+import time
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
-from crashsim.machines.qemu_process import QemuProcess
+import msgspec
+import xxhash
 
-TRIAL_SECONDS = 10.0
+from crashsim.machines.images.cache import cache_directory
+from crashsim.machines.monitor import Monitor, MonitorFailed
+from crashsim.machines.qemu_process import QemuProcess, qemu_version
+
+TRIAL_SECONDS = 20.0
+POLL_SECONDS = 0.1
 KVM_DEVICE = "/dev/kvm"
+MEMORY_NAME = "accelerator.json"
+_PARAMETERS = "console=ttyS0 panic=-1 loglevel=4 nokaslr mitigations=off"
+_BOOTED = b"Kernel panic - not syncing"
+
+
+class _Trial(msgspec.Struct, frozen=True):
+    """The outcome of a trial, kept in the cache: a trial that fails can take ten seconds.
+
+    :ivar key: what it depends on; another boot of the host is another trial.
+    :ivar problem: empty where KVM works.
+    """
+
+    key: str
+    problem: str
 
 
 @cache
-def choose_accelerator() -> tuple[str, str]:
-    """(`kvm` or `tcg`, the reason in words). Tried once in each process."""
+def choose_accelerator(kernel: Path) -> tuple[str, str]:
+    """(`kvm` or `tcg`, the reason in words) for a kernel. Tried once in each boot of the host."""
     if not os.path.exists(KVM_DEVICE):
         return "tcg", f"there is no {KVM_DEVICE}"
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg", f"no permission for {KVM_DEVICE} (is the user in the group kvm?)"
-    problem = try_accelerator("kvm")
-    return ("tcg", f"{KVM_DEVICE} is there but fails: {problem}") if problem else ("kvm", "it works")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    key = f"{boot} {qemu_version()} {xxhash.xxh3_128_hexdigest(kernel.read_bytes())}"
+    memory = cache_directory() / MEMORY_NAME
+    trial = _remembered(memory)
+    if trial is None or trial.key != key:
+        trial = _Trial(key, try_accelerator("kvm", kernel))
+        _remember(memory, trial)
+    if trial.problem:
+        return "tcg", f"{KVM_DEVICE} is there but {trial.problem}"
+    return "kvm", "it works"
 
 
-def try_accelerator(name: str) -> str:
-    """Run SeaBIOS under the accelerator; empty if it executes, else why not, for people."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
-            process = QemuProcess(_trial_arguments(name, theirs.fileno()), [theirs.fileno()])
-        ours.settimeout(TRIAL_SECONDS)
-        try:
-            executed = bool(ours.recv(1))
-        except TimeoutError:
-            executed = False
-        except ConnectionResetError:
-            executed = False
-        ended = process.wait(0) if executed else process.wait(1.0)
+def _remembered(path: Path) -> _Trial | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Trial)
+    except (OSError, msgspec.DecodeError):
+        return None  # not there, or of another version: then it is tried
+
+
+def _remember(path: Path, trial: _Trial) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{MEMORY_NAME}-")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(trial))
+    os.replace(name, path)
+
+
+def try_accelerator(name: str, kernel: Path) -> str:
+    """Boot the kernel under an accelerator; empty if that works, else what went wrong."""
+    ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
+    try:
+        descriptors = [end.fileno() for end in theirs]
+        process = QemuProcess(_trial_arguments(name, kernel, *descriptors), descriptors)
+    finally:
+        for end in theirs:
+            end.close()
+    try:
+        return _watch(process, *ours)
+    finally:
         process.kill()
-    if executed:
-        return ""
-    if ended is None:
-        return f"the virtual CPU executed nothing in {TRIAL_SECONDS:.0f} s"
-    return process.stderr().replace("\n", "; ") or f"QEMU ended with status {ended}"
+        for end in ours:
+            end.close()
 
 
-def _trial_arguments(name: str, debug_descriptor: int) -> list[str]:
+def _watch(process: QemuProcess, monitor_socket: socket.socket, console: socket.socket) -> str:
+    status = "unknown"
+    try:
+        monitor = Monitor(monitor_socket)
+        for output in _console_output(console):
+            if _BOOTED in output:
+                monitor.close()
+                return ""
+            status = monitor.execute("query-status")["status"]
+            if status != "running":
+                break
+        monitor.close()
+    except MonitorFailed:
+        process.wait(1.0)
+        complaint = process.stderr().replace("\n", "; ")
+        return f"QEMU fails with it: {complaint or 'without a word'}"
+    if status == "running":
+        return f"the guest's kernel did not boot with it in {TRIAL_SECONDS:.0f} s"
+    return f"the virtual processor stops in the guest's kernel ({status})"
+
+
+def _console_output(console: socket.socket) -> Iterator[bytes]:
+    """All that was printed so far, after each poll, until the time is over or QEMU has ended."""
+    deadline = time.monotonic() + TRIAL_SECONDS
+    console.settimeout(POLL_SECONDS)
+    output = b""
+    while time.monotonic() < deadline:
+        try:
+            data = console.recv(1 << 16)
+        except TimeoutError:
+            yield output
+            continue
+        output += data
+        yield output
+        if not data:
+            return
+
+
+def _trial_arguments(name: str, kernel: Path, monitor: int, console: int) -> list[str]:
     cpu = "host" if name == "kvm" else "max"
     return [
-        *("-nodefaults", "-no-user-config", "-display", "none", "-m", "64"),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-m", "256"),
         *("-machine", f"pc,accel={name}", "-cpu", cpu),
-        *("-chardev", f"socket,id=debug,fd={debug_descriptor}"),
-        *("-device", "isa-debugcon,iobase=0x402,chardev=debug"),
+        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
+        *("-chardev", f"socket,id=console,fd={console}", "-serial", "chardev:console"),
+        *("-kernel", str(kernel), "-append", _PARAMETERS),
     ]

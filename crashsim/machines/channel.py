@@ -49,7 +49,7 @@ class Message(msgspec.Struct):
     """Anything that the agent says; exactly one of the optional parts is there."""
 
     id: int | None = None
-    result: msgspec.Raw | None = None
+    result: msgspec.Raw = msgspec.Raw()
     error: Failure | None = None
     content: Content | None = None
     mark: int | None = None
@@ -144,7 +144,7 @@ class Channel:
                         f"the agent could not do {operation}: {message.error.message}",
                         message.error.errno,
                     )
-                elif message.result is not None:
+                elif len(bytes(message.result)):
                     return self._decode(message.result, answer)
         finally:
             with self._lock:

@@ -17,8 +17,14 @@ QUIET_SECONDS = 0.5
 _PREFIX = rb"^\[ *\d+\.\d+\](?:\[ *[TC]\d+\])? "
 _TROUBLE = (
     (Cause.PANIC, re.compile(_PREFIX + rb"Kernel panic - not syncing")),
-    (Cause.OOPS, re.compile(_PREFIX + rb"(?:BUG: |Oops: |kernel BUG at |general protection fault)")),
-    (Cause.HUNG_TASK, re.compile(_PREFIX + rb"INFO: task .{1,64} blocked for more than \d+ seconds")),
+    (
+        Cause.OOPS,
+        re.compile(_PREFIX + rb"(?:BUG: |Oops: |kernel BUG at |general protection fault)"),
+    ),
+    (
+        Cause.HUNG_TASK,
+        re.compile(_PREFIX + rb"INFO: task .{1,64} blocked for more than \d+ seconds"),
+    ),
     (Cause.AGENT_GONE, re.compile(rb"^crashsim: (?:agent exited|init failed)")),
 )
 """Lines of the kernel (with their time, which programs of the guest do not print) and of init."""

@@ -1,8 +1,8 @@
 """From what the agent says of a tree to a Tree, believing none of it.
 
-File contents cross the channel once for each guest: the agent remembers the digests that it has sent,
-and this side keeps the bytes. They are hashed again here, so a guest cannot pass one content off as
-another.
+File contents cross the channel once for each guest: the agent remembers the digests that it has
+sent, and this side keeps the bytes. They are hashed again here, so a guest cannot pass one content
+off as another.
 """
 
 import base64
@@ -89,7 +89,8 @@ class ContentCache:
     def tree(self, rows: Sequence[Row], collect: Sequence[str]) -> Tree:
         """The tree that `rows` describe, with contents below the `collect` prefixes.
 
-        Raises UntrueTree, also when a content is missing: a check would take that for a missing file.
+        Raises UntrueTree, also when a content is missing: a check would take that for a missing
+        file.
         """
         nodes: dict[str, Node] = {}
         for wire_path, kind, mode, size, digest in rows:
@@ -102,16 +103,14 @@ class ContentCache:
         ordered = {path: nodes[path] for path in sorted(nodes)}
         _check_parents(ordered)
         for path, node in ordered.items():
-            if node.kind is NodeKind.FILE and _is_below(path, collect):
-                if node.digest not in self.by_digest and not node.digest.startswith("error:"):
-                    raise UntrueTree(f"the guest did not send the content of {path!r}")
+            readable = node.kind is NodeKind.FILE and not node.digest.startswith("error:")
+            if readable and _is_below(path, collect) and node.digest not in self.by_digest:
+                raise UntrueTree(f"the guest did not send the content of {path!r}")
         return Tree(ordered, self.by_digest)
 
 
 def _is_below(path: str, prefixes: Sequence[str]) -> bool:
-    return any(
-        not prefix or path == prefix or path.startswith(f"{prefix}/") for prefix in prefixes
-    )
+    return any(not prefix or path == prefix or path.startswith(f"{prefix}/") for prefix in prefixes)
 
 
 def checked_path(wire_path: str) -> str:

@@ -1,8 +1,9 @@
 """The virtual hardware of a guest, as QEMU's command line.
 
-One virtual CPU: a second one makes an emulated guest slower and its runs less alike. The crash disks
-are virtio-blk with one queue and no merging of requests, so that what the guest's filesystem submits
-is what the log holds; write-back caching, so that it sends flushes; discard and write-zeroes.
+One virtual CPU: a second one makes an emulated guest slower and its runs less alike. The crash
+disks are virtio-blk with one queue and no merging of requests, so that what the guest's filesystem
+submits is what the log holds; write-back caching, so that it sends flushes; discard and
+write-zeroes.
 """
 
 from dataclasses import dataclass
@@ -74,11 +75,15 @@ class Hardware:
             *("-append", " ".join(KERNEL_PARAMETERS)),
             *_channels(sockets),
             *self._root_disk(),
-            *(word for slot, number in enumerate(sockets.disks) for word in _crash_disk(slot, number)),
+            *(
+                word
+                for slot, number in enumerate(sockets.disks)
+                for word in _crash_disk(slot, number)
+            ),
         ]
 
     def _board(self) -> list[str]:
-        cpu = "host" if self.accelerator == "kvm" else "max,la57=off"
+        cpu = "host" if self.accelerator == "kvm" else __import__("os").environ.get("XCPU","max,la57=off")
         share = "on" if self.shares_memory else "off"
         memory = f"memory-backend-file,id=memory,size={MEMORY_MIB}M,share={share},mem-path="
         return [

@@ -113,7 +113,9 @@ class Guest(Protocol):
     def unmount(self, slot: int) -> None:
         """Unmount, and make the kernel forget what it knows of the device."""
 
-    def tree(self, root: str, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)) -> Tree:
+    def tree(
+        self, root: str, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)
+    ) -> Tree:
         """Hash everything below `root`; bring back contents below the `collect` prefixes."""
 
     def recover(
@@ -142,7 +144,9 @@ class Guest(Protocol):
 class Machine(Protocol):
     """A kind of machine, ready to start guests."""
 
-    info: MachineInfo
+    @property
+    def info(self) -> MachineInfo:
+        """Which machine this is."""
 
     def start(self) -> Guest:
         """A fresh guest, booted or restored from the boot snapshot. Raises InfrastructureError."""

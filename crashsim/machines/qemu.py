@@ -9,7 +9,7 @@ import xxhash
 
 from crashsim.disk.recording_disk import MemoryDisk, NullDisk
 from crashsim.machines.accelerator import choose_accelerator
-from crashsim.machines.failures import AgentError, GuestDied, MachineUnusable
+from crashsim.machines.failures import MachineUnusable
 from crashsim.machines.hardware import (
     CRASH_DISK_BYTES,
     CRASH_DISKS,
@@ -53,8 +53,8 @@ class QemuMachine:
         """
         spec = spec or ImageSpec()
         version = qemu_version()
-        accelerator, reason = choose_accelerator()
         self._image = find_or_build_image(spec, progress)
+        accelerator, reason = choose_accelerator(self._image.kernel)
         self._initramfs = compose_initramfs(self._image, AGENT_DIRECTORY, spec.payload)
         self.info = MachineInfo("qemu", accelerator, self._image.kernel_release, reason)
         nothing = Path()
@@ -147,4 +147,6 @@ class QemuMachine:
 def _host_processor() -> str:
     """What the guest's processor depends on where it is the host's own."""
     lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").split("\n\n")[0].splitlines()
-    return "\n".join(line for line in lines if line.startswith(("model name", "flags", "microcode")))
+    return "\n".join(
+        line for line in lines if line.startswith(("model name", "flags", "microcode"))
+    )

@@ -81,11 +81,11 @@ class QemuGuest(AgentGuest):
         return self._monitor
 
     def save(self, devices: Path) -> None:
-        """Stop the guest and write the state of its devices to a file. Raises MonitorFailed.
+        """Write the state of the guest's devices to a file, upon which it stands still.
 
-        Its memory is in its own file already, and is left out (`x-ignore-shared`).
+        Its memory is in its own file already, and is left out (`x-ignore-shared`). It is not
+        stopped before, since QEMU would save that too. Raises MonitorFailed.
         """
-        self.monitor.execute("stop")
         self._migrate_devices_only()
         with devices.open("wb") as file:
             self.monitor.send_descriptor("snapshot", file.fileno())
@@ -124,6 +124,7 @@ class QemuGuest(AgentGuest):
         self._resources.close()
 
     def __enter__(self) -> Self:
+        """Itself."""
         return self
 
     def __exit__(
@@ -132,6 +133,7 @@ class QemuGuest(AgentGuest):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        """End the machine."""
         self.kill()
 
     def _pair(self, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:

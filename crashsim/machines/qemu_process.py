@@ -139,9 +139,11 @@ os.register_at_fork(after_in_child=_forget_after_fork)
 
 
 def qemu_version() -> str:
-    """The first line that QEMU says about its version. Raises MachineUnusable if it is not there."""
+    """The first line that QEMU says of its version. Raises MachineUnusable if it is not there."""
     if shutil.which(QEMU) is None:
-        raise MachineUnusable(f"{QEMU} is not installed: install the Debian package qemu-system-x86")
+        raise MachineUnusable(
+            f"{QEMU} is not installed: install the Debian package qemu-system-x86"
+        )
     try:
         done = subprocess.run([QEMU, "--version"], capture_output=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:

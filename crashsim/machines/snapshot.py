@@ -1,8 +1,8 @@
 """Boot snapshots: a guest that has booted and warmed up, kept in the cache.
 
 A snapshot is a directory of two files. `memory` is the guest's memory, as the file that the booting
-guest had mapped; later guests map it privately, so they start without reading it, share what they do
-not change, and never write to it. `devices` is the rest, as QEMU migrates it.
+guest had mapped; later guests map it privately, so they start without reading it, share what they
+do not change, and never write to it. `devices` is the rest, as QEMU migrates it.
 """
 
 import contextlib

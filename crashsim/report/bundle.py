@@ -1,14 +1,14 @@
 """Writing bundles, and the door to reading them. What is in one: see bundle_format."""
 
+import io
 import os
-import shutil
 import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 import xxhash
@@ -16,9 +16,12 @@ import zstandard
 
 from crashsim import __version__
 from crashsim.campaigns.results import Finding, RunResult
+from crashsim.disk.recording import BASE_NAME
 from crashsim.report.bundle_format import (
     CHUNK_BYTES,
+    EVIDENCE_LIMIT,
     EVIDENCE_LIMIT_BYTES,
+    IDENTIFIER,
     MANIFEST_NAME,
     SCHEMA,
     SUFFIX,
@@ -29,7 +32,7 @@ from crashsim.report.bundle_format import (
     Member,
     evidence_member,
 )
-from crashsim.report.bundle_reader import read_bundle, read_finding
+from crashsim.report.bundle_reader import read_bundle
 from crashsim.report.payload import pack_payload
 
 __all__ = [
@@ -38,13 +41,15 @@ __all__ = [
     "BundleDamaged",
     "BundleNotWritten",
     "read_bundle",
-    "read_finding",
     "write_bundle",
 ]
 
-_ZSTD_LEVEL = 9
+_ZSTD_LEVEL = 3
+"""A recording is mostly zeros, text and incompressible packs: more effort gains next to nothing."""
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 """The earliest time that the format can express: equal findings give equal files."""
+_ZIP64_FROM_BYTES = 1 << 30
+"""Larger members get the long header at once: how long they become is known only afterwards."""
 
 
 def write_bundle(
@@ -62,32 +67,48 @@ def write_bundle(
     :param recording: a recording's directory, already sliced to what the finding needs.
     :param oracle: JSON-able; must have a `kind`.
     :param payload: a directory of programs; relative symlinks that stay inside are kept.
+    :param evidence: name (lower-case letters, digits, `-`, `_`) -> text; of a text of more than
+        4 MiB the end is kept.
     :raises BundleNotWritten: the host could not write it.
     :raises PayloadRejected: the payload holds something that a bundle must not carry.
     """
-    sources: dict[str, bytes | Path] = {
+    if not IDENTIFIER.fullmatch(finding.id) or not isinstance(oracle.get("kind"), str):
+        raise ValueError(f"no bundle can be read with the id {finding.id!r} and oracle {oracle!r}")
+    texts = {
         "finding.json": _encode(msgspec.structs.replace(finding, bundle=None)),
         "oracle.json": _encode(dict(oracle)),
-        "recording.json": recording / "recording.json",
-        "events.bin.zst": recording / "events.bin",
-        "data.bin.zst": recording / "data.bin",
     }
     if run is not None:
-        sources["run.json"] = _encode(msgspec.structs.replace(run, findings=[]))
-    for name, text in sorted((evidence or {}).items()):
-        sources[evidence_member(name)] = _clip(text)
+        texts["run.json"] = _encode(msgspec.structs.replace(run, findings=[]))
+    for name, text in sorted((evidence or {}).items())[:EVIDENCE_LIMIT]:
+        texts[evidence_member(name)] = _clip(text)
     try:
-        with tempfile.TemporaryDirectory(prefix="crashsim-bundle-") as scratch:
+        with ExitStack() as stack:
+            sources: dict[str, IO[bytes]] = {name: io.BytesIO(text) for name, text in texts.items()}
+            for member, source in _recording_files(recording).items():
+                sources[member] = stack.enter_context(source.open("rb"))
             if payload is not None:
-                sources["payload.tar.zst"] = Path(scratch) / "payload.tar"
-                pack_payload(payload, Path(scratch) / "payload.tar")
-            with _replacing(path) as stream:
-                _write_archive(stream, sources, Path(scratch))
+                # Beside the bundle, and without a name: where there is room, and never left over.
+                archive = stack.enter_context(tempfile.TemporaryFile(dir=path.parent))
+                pack_payload(payload, archive)
+                sources["payload.tar.zst"] = archive
+            _write_archive(stack.enter_context(_replacing(path)), sources)
     except OSError as error:
         raise BundleNotWritten(
             f"cannot write the bundle {path}: {error.strerror or error}; "
             "make room or choose another --out directory"
         ) from error
+
+
+def _recording_files(recording: Path) -> dict[str, Path]:
+    files = {
+        "recording.json": recording / "recording.json",
+        "events.bin.zst": recording / "events.bin",
+        "data.bin.zst": recording / "data.bin",
+    }
+    if (recording / BASE_NAME).is_file():
+        files["base.img.zst"] = recording / BASE_NAME
+    return files
 
 
 def _encode(value: object) -> bytes:
@@ -118,41 +139,30 @@ def _replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _write_archive(stream: IO[bytes], sources: Mapping[str, bytes | Path], scratch: Path) -> None:
-    members: dict[str, Member] = {}
-    packed: dict[str, bytes | Path] = {}
-    for number, (name, source) in enumerate(sources.items()):
-        if name.endswith(".zst"):
-            packed[name] = scratch / f"{number}.zst"
-            members[name] = _compress(cast(Path, source), scratch / f"{number}.zst")
-        else:
-            content = source if isinstance(source, bytes) else source.read_bytes()
-            packed[name] = content
-            members[name] = Member(len(content), xxhash.xxh3_128_hexdigest(content))
-    manifest = _encode(Manifest(SCHEMA, __version__, members))
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, content_or_path in {MANIFEST_NAME: manifest, **packed}.items():
-            information = zipfile.ZipInfo(name, _ZIP_EPOCH)
-            information.external_attr = (stat.S_IFREG | 0o644) << 16
-            information.create_system = 3
-            if isinstance(content_or_path, bytes):
-                archive.writestr(information, content_or_path)
-                continue
-            information.file_size = content_or_path.stat().st_size
-            with content_or_path.open("rb") as reader, archive.open(information, "w") as member:
-                shutil.copyfileobj(reader, member, CHUNK_BYTES)
+def _write_archive(stream: IO[bytes], sources: Mapping[str, IO[bytes]]) -> None:
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        members = {name: _add(archive, name, source) for name, source in sources.items()}
+        manifest = _encode(Manifest(SCHEMA, __version__, members))
+        _add(archive, MANIFEST_NAME, io.BytesIO(manifest))
 
 
-def _compress(source: Path, target: Path) -> Member:
+def _add(archive: zipfile.ZipFile, name: str, source: IO[bytes]) -> Member:
+    information = zipfile.ZipInfo(name, _ZIP_EPOCH)
+    information.external_attr = (stat.S_IFREG | 0o644) << 16
+    information.create_system = 3  # Unix: what makes the attributes above mean something
+    size_bytes = source.seek(0, os.SEEK_END)
+    source.seek(0)
     digest = xxhash.xxh3_128()
-    size_bytes = source.stat().st_size
-    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
     with (
-        source.open("rb") as reader,
-        target.open("wb") as raw,
-        compressor.stream_writer(raw, size=size_bytes, closefd=False) as writer,
+        archive.open(information, "w", force_zip64=size_bytes > _ZIP64_FROM_BYTES) as member,
+        _packed(member, size_bytes) if name.endswith(".zst") else nullcontext(member) as target,
     ):
-        while chunk := reader.read(CHUNK_BYTES):
+        while chunk := source.read(CHUNK_BYTES):
             digest.update(chunk)
-            writer.write(chunk)
+            target.write(chunk)
     return Member(size_bytes, digest.hexdigest())
+
+
+def _packed(member: IO[bytes], size_bytes: int) -> zstandard.ZstdCompressionWriter:
+    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, write_checksum=True)
+    return compressor.stream_writer(member, size=size_bytes, closefd=False)

@@ -9,6 +9,7 @@ that a bundle can be looked into with common tools and still be small:
     run.json          optional: the run that found it, without its other findings
     recording.json, events.bin.zst, data.bin.zst
                       the recording, sliced to what the finding needs (crashsim/disk)
+    base.img.zst      optional: what the disk held when the recording began
     payload.tar.zst   optional: the programs under test
     evidence/*.txt    optional: what `git fsck` and the kernel said
 
@@ -57,6 +58,7 @@ _LIMITS_BYTES = {
     "recording.json": _JSON_LIMIT_BYTES,
     "events.bin.zst": 4 << 30,
     "data.bin.zst": 64 << 30,
+    "base.img.zst": 64 << 30,
     "payload.tar.zst": 4 << 30,
 }
 MEMBERS_LIMIT = 1 + len(_LIMITS_BYTES) + EVIDENCE_LIMIT
@@ -89,8 +91,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Bundle:
     """A bundle that has been checked and unpacked.
 
-    :ivar recording: directory with `recording.json`, `events.bin` and `data.bin`; what they say is
-        as untrusted as before, only known to be what was packed.
+    :ivar recording: a recording's directory; what its files say is as untrusted as before, only
+        known to be what was packed.
     :ivar oracle: how to judge; `kind` is there and a string, everything else is up to the oracle.
     :ivar payload: directory of the programs under test, to be put into a guest and nowhere else.
     :ivar run: the run that found it, its `findings` empty.

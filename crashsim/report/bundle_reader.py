@@ -1,7 +1,6 @@
 """Reading bundles as what they are: files from strangers."""
 
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from crashsim.report.bundle_format import (
 from crashsim.report.payload import PayloadRejected, unpack_payload
 
 _ZSTD_WINDOW_LIMIT_BYTES = 1 << 25
-"""Our frames need 4 MiB; one that asks for more than this is only a way to eat memory."""
+"""Our frames need 2 MiB; one that asks for more than this is only a way to eat memory."""
 
 T = TypeVar("T")
 
@@ -51,12 +50,6 @@ def read_bundle(path: Path, target_directory: Path) -> Bundle:
         raise BundleDamaged(f"cannot read the bundle {path}: {error.strerror}") from error
     except OSError as error:
         raise BundleNotWritten(f"cannot unpack the bundle {path}: {error.strerror}") from error
-
-
-def read_finding(path: Path) -> Finding:
-    """Only the finding of a bundle, checked as by `read_bundle`; nothing is unpacked."""
-    with tempfile.TemporaryDirectory(prefix="crashsim-bundle-") as scratch:
-        return read_bundle(path, Path(scratch)).finding
 
 
 def _unpack(path: Path, archive: zipfile.ZipFile, target_directory: Path) -> Bundle:
@@ -79,6 +72,8 @@ def _unpack(path: Path, archive: zipfile.ZipFile, target_directory: Path) -> Bun
     (recording / "recording.json").write_bytes(read.content("recording.json"))
     read.unpack("events.bin.zst", recording / "events.bin")
     read.unpack("data.bin.zst", recording / "data.bin")
+    if "base.img.zst" in manifest.members:
+        read.unpack("base.img.zst", recording / "base.img")
     payload = None
     if "payload.tar.zst" in manifest.members:
         payload = target_directory / "payload"

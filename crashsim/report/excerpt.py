@@ -1,4 +1,4 @@
-"""The part of a log round a crash as a table: what the picture shows, for those who cannot see it."""
+"""The log round a crash as a table: what the picture shows, for those who cannot see it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ from crashsim.report.chart import Chart
 from crashsim.report.chart_json import chart_json
 from crashsim.report.excerpt import FATE_WORDS, ExcerptRow, excerpt
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
-from crashsim.report.words import bytes_in_words, counted, printable
+from crashsim.report.words import bytes_in_words, code_spans, counted, printable
 
 _JSON_IN_HTML = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
@@ -36,7 +36,7 @@ class FindingView:
     """A finding and what is known about it.
 
     :ivar chart: None where its recording is not at hand.
-    :ivar run: the run that found it, for the page of a single bundle.
+    :ivar run: the run that found it, where that is known.
     :ivar bundle: the bundle's path as the reader should type it.
     :ivar missing: why there is no chart, in words.
     """
@@ -126,6 +126,7 @@ def _environment() -> Environment:
     )
     environment.globals.update(
         bytes_in_words=bytes_in_words,
+        code_spans=code_spans,
         counted=counted,
         fate_words=FATE_WORDS,
         needed_writes=needed_writes,

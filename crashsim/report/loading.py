@@ -2,20 +2,25 @@
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 import msgspec
 
 from crashsim.campaigns.results import Finding, MatrixResult, RunResult
-from crashsim.disk.log import Log, LogDamaged
+from crashsim.disk.profile import DEFAULT_PROFILE, parse_profile
+from crashsim.disk.recording import Recording
 from crashsim.errors import UsageError
-from crashsim.report.bundle import Bundle, BundleDamaged, read_bundle
-from crashsim.report.chart import Chart, FindingMismatch, build_chart
+from crashsim.report.bundle import Bundle, read_bundle
+from crashsim.report.chart import Chart
+from crashsim.report.chart_build import build_chart
 from crashsim.report.html import FindingView, finding_page, matrix_page, run_page
 
 RUN_NAME = "run.json"
 MATRIX_NAME = "matrix.json"
+Result = TypeVar("Result", RunResult, MatrixResult)
+
 _CHARTS_LIMIT = 12
 """A page with more pictures than this is too large to be opened with pleasure."""
 
@@ -45,7 +50,7 @@ class Report:
 
 
 def load_report(path: Path) -> Report:
-    """Read a bundle or a result's directory.
+    """Read a bundle, or the directory of a run or a matrix, or one with several runs in it.
 
     :raises NothingToReport: there is no result.
     :raises BundleDamaged: `path` itself is a bundle and it is no good. A damaged bundle of a
@@ -53,10 +58,9 @@ def load_report(path: Path) -> Report:
     """
     if not path.is_dir():
         return _bundle_report(path)
-    result = _read_result(path)
-    cells = result.cells if isinstance(result, MatrixResult) else [result]
-    findings = [finding for cell in cells for finding in cell.findings]
-    views = (_directory_view(path, finding, at) for at, finding in enumerate(findings))
+    result, cells = _read_result(path)
+    findings = [(*cell, finding) for cell in cells for finding in cell[1].findings]
+    views = (_directory_view(*each, number) for number, each in enumerate(findings))
     return Report(result, tuple(views))
 
 
@@ -74,47 +78,57 @@ def _bundle_report(path: Path) -> Report:
 
 
 def _chart(bundle: Bundle) -> Chart:
-    with Log.open(bundle.recording) as log:
-        return build_chart(log, bundle.finding)
+    recording = Recording.open(bundle.recording)
+    device = recording.manifest.details.get("device", DEFAULT_PROFILE.name)
+    with recording.log() as log:
+        return build_chart(log, bundle.finding, parse_profile(str(device)))
 
 
-def _read_result(directory: Path) -> RunResult | MatrixResult:
-    kinds: list[tuple[str, type[RunResult] | type[MatrixResult]]] = [
-        (MATRIX_NAME, MatrixResult),
-        (RUN_NAME, RunResult),
+def _read_result(
+    directory: Path,
+) -> tuple[RunResult | MatrixResult, list[tuple[Path, RunResult]]]:
+    """The result, and each of its runs with the directory that its bundles are in."""
+    if (directory / MATRIX_NAME).is_file():
+        matrix = _decode(directory / MATRIX_NAME, MatrixResult)
+        return matrix, [(directory, cell) for cell in matrix.cells]
+    if (directory / RUN_NAME).is_file():
+        run = _decode(directory / RUN_NAME, RunResult)
+        return run, [(directory, run)]
+    cells = [
+        (path.parent, _decode(path, RunResult)) for path in sorted(directory.glob(f"*/{RUN_NAME}"))
     ]
-    for name, kind in kinds:
-        try:
-            return msgspec.json.decode((directory / name).read_bytes(), type=kind)
-        except FileNotFoundError:
-            continue
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise NothingToReport(
-                f"{directory / name} is no result of crashsim: {error}"
-            ) from error
-        except OSError as error:
-            raise NothingToReport(f"cannot read {directory / name}: {error.strerror}") from error
-    raise NothingToReport(
-        f"{directory} has neither {RUN_NAME} nor {MATRIX_NAME}; give a bundle, "
-        "or the directory that `crashsim run --out` or `crashsim matrix --out` wrote"
-    )
+    if not cells:
+        raise NothingToReport(
+            f"{directory} has neither {MATRIX_NAME} nor {RUN_NAME}, nor has a directory in it; "
+            "give a bundle, or the directory that `crashsim run` or `crashsim matrix` wrote"
+        )
+    return MatrixResult([cell for _, cell in cells]), cells
 
 
-def _directory_view(directory: Path, finding: Finding, number: int) -> FindingView:
+def _decode(path: Path, kind: type[Result]) -> Result:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise NothingToReport(f"{path} is no result of crashsim: {error}") from error
+    except OSError as error:
+        raise NothingToReport(f"cannot read {path}: {error.strerror}") from error
+
+
+def _directory_view(directory: Path, run: RunResult, finding: Finding, number: int) -> FindingView:
     path = next(_bundle_candidates(directory, finding), None)
+    plain = FindingView(finding, run=run, bundle=None if path is None else str(path))
     if path is None:
-        return FindingView(finding, missing="Its bundle is not here, so there is no picture of it.")
+        return replace(plain, missing="Its bundle is not here, so there is no picture of it.")
     if number >= _CHARTS_LIMIT:
-        return FindingView(
-            finding,
-            bundle=str(path),
+        return replace(
+            plain,
             missing="To keep this page small its picture was left out: make a page of its bundle.",
         )
     try:
         view = _bundle_report(path).findings[0]
-    except (BundleDamaged, FindingMismatch, LogDamaged) as error:
-        return FindingView(finding, missing=str(error))
-    return FindingView(finding, view.chart, None, view.evidence, str(path))
+    except UsageError as error:
+        return replace(plain, missing=str(error))
+    return replace(plain, chart=view.chart, evidence=view.evidence)
 
 
 def _bundle_candidates(directory: Path, finding: Finding) -> Iterator[Path]:

@@ -5,7 +5,7 @@ import re
 from crashsim.campaigns.results import Finding, MatrixResult, PropertyResult, RunResult
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
 from crashsim.report.tables import PROPERTIES, run_facts
-from crashsim.report.words import printable
+from crashsim.report.words import code_spans, printable
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&])")
 
@@ -49,9 +49,16 @@ def finding_markdown(finding: Finding) -> str:
     lines = [f"#### {escaped(finding.property)}: {escaped(finding.detail)}", ""]
     for label, write in needed_writes(finding):
         lines.append(f"- {label}: {escaped(write_in_words(finding, write))}")
-    lines += ["", *map(escaped, finding.explanation)]
+    lines += ["", *map(_sentence, finding.explanation)]
     lines += ["", f"    {printable(repro_command(finding))}", ""]
     return "\n".join(lines)
+
+
+def _sentence(sentence: str) -> str:
+    return "".join(
+        f"`{printable(part)}`" if is_code else escaped(part)
+        for is_code, part in code_spans(sentence)
+    )
 
 
 def escaped(text: str) -> str:

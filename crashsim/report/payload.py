@@ -9,6 +9,7 @@ holes: CVE-2025-4517 and its siblings).
 import os
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from crashsim.errors import UsageError
 
@@ -20,14 +21,14 @@ class PayloadRejected(UsageError):
     """A payload holds something that must not travel: a device, or a link out of itself."""
 
 
-def pack_payload(directory: Path, archive_path: Path) -> None:
+def pack_payload(directory: Path, target: IO[bytes]) -> None:
     """Write `directory`'s content as a tar archive that depends on names, modes and bytes only.
 
     :raises PayloadRejected: the directory is none, or holds a link out of itself or a special file.
     """
     if not directory.is_dir():
         raise PayloadRejected(f"the payload {directory} is not a directory")
-    with tarfile.open(archive_path, "w", format=tarfile.PAX_FORMAT) as archive:
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(directory.rglob("*")):
             member = tarfile.TarInfo(path.relative_to(directory).as_posix())
             status = path.lstat()

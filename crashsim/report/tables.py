@@ -18,7 +18,7 @@ from crashsim.campaigns.results import Finding, MatrixResult, PropertyResult, Ru
 from crashsim.oracles.protocol import Property
 from crashsim.report.picture import SVG_FORMAT, TERMINAL_THEME
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
-from crashsim.report.words import counted, printable, seconds_in_words
+from crashsim.report.words import code_spans, counted, printable, seconds_in_words
 
 PROPERTIES = tuple(property_.value for property_ in Property)
 _PICTURE_COLUMNS = 100
@@ -194,7 +194,7 @@ def render_finding(finding: Finding, *, bundle: str | None = None) -> ConsoleRen
         facts.add_row(label, Text(printable(write_in_words(finding, write)), "red"))
     facts.add_row("blame", Text(printable(finding.blame)))
     body.append(Padding(facts, (1, 0)))
-    body.extend(Text(printable(sentence)) for sentence in finding.explanation)
+    body.extend(_sentence(sentence) for sentence in finding.explanation)
     if bundle or finding.bundle:
         command = printable(repro_command(finding, bundle))
         body.append(Padding(Text(command, "bold green"), (1, 0, 0, 0)))
@@ -207,6 +207,11 @@ def render_finding(finding: Finding, *, bundle: str | None = None) -> ConsoleRen
         border_style="red",
         padding=(1, 2),
     )
+
+
+def _sentence(sentence: str) -> Text:
+    parts = ((printable(part), "cyan" if code else "") for code, part in code_spans(sentence))
+    return Text.assemble(*parts)
 
 
 def _crash_in_words(finding: Finding) -> str:

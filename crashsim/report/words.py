@@ -8,8 +8,9 @@ report shows goes through `printable` first; escaping for HTML or XML comes on t
 import unicodedata
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
-"""Control, format (bidirectional overrides among them), private use, surrogate, line separators."""
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+"""Control, format (bidirectional overrides among them), unassigned (U+FFFE, which XML forbids),
+private use, surrogate, line and paragraph separators."""
 
 
 def printable(text: str, *, keep_newlines: bool = False) -> str:
@@ -28,6 +29,15 @@ def _escape(character: str) -> str:
     if code <= 0xFF:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def code_spans(text: str) -> list[tuple[bool, str]]:
+    """A sentence's parts: (whether it stood between backticks, the text), none of them empty."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        # A backtick without its partner is a character like any other.
+        parts[-2:] = ["`".join(parts[-2:])]
+    return [(at % 2 == 1, part) for at, part in enumerate(parts) if part]
 
 
 def shorten(text: str, width: int) -> str:

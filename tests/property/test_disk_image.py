@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.disk.crash_disk import CrashStateDisk
@@ -35,6 +35,7 @@ bases = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(histories(), profiles)
 def test_durability_is_the_rule(history: History, profile: DeviceProfile) -> None:
     with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
@@ -49,6 +50,7 @@ def test_durability_is_the_rule(history: History, profile: DeviceProfile) -> Non
             assert lost == history.pending(cut, profile.volatile_cache)
 
 
+@settings(deadline=None)
 @given(st.data(), histories(), profiles, bases)
 def test_images_are_those_of_a_replay(
     data: st.DataObject, history: History, profile: DeviceProfile, base: bytes | None
@@ -83,6 +85,7 @@ def test_images_are_those_of_a_replay(
                     assert equal == (page not in differing)
 
 
+@settings(deadline=None)
 @given(st.data(), histories())
 def test_reads_through_the_disk(data: st.DataObject, history: History) -> None:
     """The guest sees the state under its own writes, and what it read of the state is known."""
@@ -108,6 +111,7 @@ def test_reads_through_the_disk(data: st.DataObject, history: History) -> None:
         disk.close()
 
 
+@settings(deadline=None)
 @given(st.data(), histories())
 def test_illegal_states_are_refused(data: st.DataObject, history: History) -> None:
     cut = data.draw(st.integers(0, len(history.events)))

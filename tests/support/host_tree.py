@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from crashsim.machines.tree import Node, NodeKind, Tree
@@ -25,7 +26,7 @@ def host_tree(root: Path, *, exclude: frozenset[str] = frozenset()) -> Tree:
     return Tree(dict(sorted(nodes.items())), contents)
 
 
-def changed_tree(tree: Tree, files: dict[str, bytes | None]) -> Tree:
+def changed_tree(tree: Tree, files: Mapping[str, bytes | None]) -> Tree:
     """The tree with some files replaced (bytes) or removed (None)."""
     nodes = dict(tree.nodes)
     contents = dict(tree.contents)

@@ -89,7 +89,7 @@ def cut_before_flush(log: Log, cut: int) -> int:
 
 
 def busy_log(directory: Path, writes: int, seed: int = 7) -> tuple[Log, Finding]:
-    """A long log: many writes in flight, a flush every 40, marks now and then; the last one lost."""
+    """A long log: many writes in flight, flushes, marks now and then; the last write is lost."""
     random_source = random.Random(seed)
     with LogWriter(directory, DISK_BYTES) as writer:
         story = Story(writer)

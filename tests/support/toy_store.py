@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from pathlib import Path
 
 import xxhash
@@ -178,6 +179,7 @@ def value_number(content: bytes) -> int | None:
     return number if number >= 0 and is_value(content, number) else None
 
 
+@cache
 def _value(number: int) -> bytes:
     return b"%08d" % number + bytes((number + index) % 251 + 1 for index in range(6000))
 

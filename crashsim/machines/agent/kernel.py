@@ -10,7 +10,7 @@ KMSG_RECORD_BYTES = 8192
 LOG_BYTES_MAX = 1 << 16
 
 TAINT_BITS = sum(1 << bit for bit in (4, 5, 7, 9, 14))
-"""Machine check, bad page, oops, warning, soft lockup: Documentation/admin-guide/tainted-kernels."""
+"""Machine check, bad page, oops, warning, soft lockup (admin-guide/tainted-kernels)."""
 
 
 class KernelLog:

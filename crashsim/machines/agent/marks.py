@@ -1,8 +1,8 @@
-"""Marks, the guest's side: `crashsim-mark TEXT` says something to the host and waits for its answer.
+"""Marks, the guest's side: `crashsim-mark TEXT` tells the host and waits for its answer.
 
 The program is a short script of perl, which is essential in Debian and starts several times faster
-under emulation than Python: a mark's cost is part of every workload. Each mark is a connection of its
-own on a unix socket, so programs may mark concurrently, or be killed while they do.
+under emulation than Python: a mark's cost is part of every workload. Each mark is a connection of
+its own on a unix socket, so programs may mark concurrently, or be killed while they do.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ if (!@ARGV || $text =~ /\\n/ || length $text > {TEXT_BYTES_MAX}) {{
     print STDERR "crashsim-mark: needs a text, of one line and at most {TEXT_BYTES_MAX} bytes\\n";
     exit 2;
 }}
-my $answer;
-if (socket(my $host, 1, 1, 0) && connect($host, pack 'Sa108', 1, '{SOCKET_PATH}')) {{
+my ($host, $answer);
+if (socket($host, 1, 1, 0) && connect($host, pack 'Sa108', 1, '{SOCKET_PATH}')) {{
     my $line = "$text\\n";
     while (length $line) {{
         my $count = syswrite $host, $line or last;

@@ -83,8 +83,8 @@ def unmount(target: str) -> None:
 def forget_btrfs_devices() -> None:
     """Empty btrfs' list of scanned and unmounted devices.
 
-    It outlives unmounting and failed mounts, with the generation that was seen: the next crash state
-    on the same device has the same filesystem id and most often an older generation.
+    It outlives unmounting and failed mounts, with the generation that was seen: the next crash
+    state on the same device has the same filesystem id and most often an older generation.
     """
     try:
         control = os.open(BTRFS_CONTROL, os.O_RDWR | os.O_CLOEXEC)
@@ -94,7 +94,7 @@ def forget_btrfs_devices() -> None:
         raise
     try:
         # No name in it means: all of them.
-        fcntl.ioctl(control, BTRFS_IOC_FORGET_DEV, bytes(BTRFS_VOL_ARGS_BYTES))
+        fcntl.ioctl(control, BTRFS_IOC_FORGET_DEV, bytearray(BTRFS_VOL_ARGS_BYTES))
     finally:
         os.close(control)
 

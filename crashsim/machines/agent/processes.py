@@ -124,9 +124,7 @@ def start(
     for end, _ in pipes:
         os.set_blocking(end, False)
     outputs = (Output(pipes[0][0], output_limit_bytes), Output(pipes[1][0], output_limit_bytes))
-    return Command(
-        process, os.pidfd_open(process.pid), outputs, started, started + timeout_seconds
-    )
+    return Command(process, os.pidfd_open(process.pid), outputs, started, started + timeout_seconds)
 
 
 def kill_descendants(spare: Callable[[int], bool]) -> None:
@@ -147,7 +145,7 @@ def kill_descendants(spare: Callable[[int], bool]) -> None:
 
 
 def reap_orphans(spare: Callable[[int], bool]) -> None:
-    """Reap ended children that nobody waits for; those that `spare` names are left to their owner."""
+    """Reap ended children that nobody waits for; those that `spare` names have their owner."""
     while True:
         try:
             status = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

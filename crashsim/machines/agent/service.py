@@ -1,7 +1,8 @@
 """The agent's loop: requests from the host, marks from programs, and the command that is running.
 
-One thread and one selector. Operations run to their end in it, except commands: these go on while the
-loop serves other requests, so that the host can start disturbances and programs can make marks.
+One thread and one selector. Operations run to their end in it, except commands: these go on while
+the loop serves other requests, so that the host can start disturbances and programs can make
+marks.
 """
 
 import ctypes

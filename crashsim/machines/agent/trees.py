@@ -44,8 +44,8 @@ def read_tree(
     """Hash everything below `root`, in no particular order.
 
     Contents below `collect` go to `emit` unless their digest is in `sent`, to which they are added.
-    What cannot be read has the digest `error:<ERRNO>`; symbolic links are not followed. Raises OSError
-    when `root` cannot be listed, ContentChanged when the tree is in use.
+    What cannot be read has the digest `error:<ERRNO>`; symbolic links are not followed. Raises
+    OSError when `root` cannot be listed, ContentChanged when the tree is in use.
     """
     rows: list[Row] = []
     directories = _list_directory(root, b"", rows, exclude, collect, sent, emit)
@@ -88,7 +88,9 @@ def _list_directory(
             if kind == stat.S_IFREG:
                 size = status.st_size
                 wanted = everything or below(path, collect)
-                rows.append((path, "f", mode, size, _read_file(entry.path, size, wanted, sent, emit)))
+                rows.append(
+                    (path, "f", mode, size, _read_file(entry.path, size, wanted, sent, emit))
+                )
             elif kind == stat.S_IFDIR:
                 directories.append(len(rows))
                 rows.append((path, "d", mode, 0, ""))
@@ -132,9 +134,7 @@ def _read_file(path: bytes, size: int, wanted: bool, sent: set[str], emit: Emit)
     return digest
 
 
-def _read_large_file(
-    descriptor: int, path: bytes, wanted: bool, sent: set[str], emit: Emit
-) -> str:
+def _read_large_file(descriptor: int, path: bytes, wanted: bool, sent: set[str], emit: Emit) -> str:
     """Hash a file piece by piece; read it a second time if its content is to be sent."""
     buffer = memoryview(bytearray(CHUNK_BYTES))
     hasher = blake2b(digest_size=DIGEST_BYTES)

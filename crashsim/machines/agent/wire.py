@@ -1,8 +1,8 @@
 """Lines of JSON on a file descriptor: how the agent and the host talk.
 
-Strings of the operating system (paths, arguments, values of the environment) are bytes that need not
-be UTF-8; JSON has no such thing. They travel as text in which every character is one byte (Latin-1).
-Contents travel in base64.
+Strings of the operating system (paths, arguments, values of the environment) are bytes that need
+not be UTF-8; JSON has no such thing. They travel as text in which every character is one byte
+(Latin-1). Contents travel in base64.
 """
 
 import binascii

@@ -1,8 +1,11 @@
 """Building a guest image with mmdebstrap: as root, or as anybody who may use user namespaces.
 
-While an image is being built the cache holds a `.building-…` directory, and a scratch directory
-for mmdebstrap lies where temporary files go, because mmdebstrap's mapped users cannot get into a
-private home. Both end with the build; what a killed build left is removed by the next one.
+mmdebstrap runs in mount and process namespaces of its own, below a user namespace where we are not
+root. When its first process is killed the kernel ends all the others and unmounts everything, so
+no way of dying leaves a mount behind. Files may stay: while an image is being built the cache holds
+a `.building-…` directory, and a scratch directory lies where temporary files go, because the users
+that the namespace maps cannot get into a private home. Both end with the build; what a killed one
+left is removed by the next.
 """
 
 import os
@@ -10,7 +13,6 @@ import re
 import secrets
 import shlex
 import shutil
-import signal
 import struct
 import subprocess
 import tempfile
@@ -30,11 +32,24 @@ from crashsim.machines.images.recipe import ImageSpec, Recipe, read_recipe
 _SCRATCH_BYTES = 1_500_000_000
 _CACHE_BYTES = 800_000_000
 _SCRATCH_NAME = re.compile(r"crashsim-image-[0-9a-f]{16}")
-_STOP_SECONDS = 30.0
 _LOG_LINES = 25
 
-_TOOLS = {"mmdebstrap": "mmdebstrap", "genext2fs": "genext2fs", "setpriv": "util-linux"}
+_TOOLS = {
+    "mmdebstrap": "mmdebstrap",
+    "genext2fs": "genext2fs",
+    "setpriv": "util-linux",
+    "unshare": "util-linux",
+    "apt-config": "apt",
+}
 """Program to the Debian package that has it."""
+
+_APT_SETTINGS = (
+    "Acquire::http",
+    "Acquire::https",
+    "Acquire::Retries",
+    "Acquire::Check-Date",
+    "Acquire::Check-Valid-Until",
+)
 
 _PHASES = (
     ("running apt-get update", "reading package lists", 0.02),
@@ -109,11 +124,7 @@ def kernel_release(path: Path) -> str:
 
 
 def _build(recipe: Recipe, progress: Progress) -> Image:
-    for tool, package in _TOOLS.items():
-        if shutil.which(tool) is None:
-            raise InfrastructureError(
-                f"building the guest image needs {tool}: install the Debian package {package}"
-            )
+    check_tools()
 
     def waiting() -> None:
         progress(BuildProgress("waiting for another build", 0.0))
@@ -125,15 +136,40 @@ def _build(recipe: Recipe, progress: Progress) -> Image:
             return image
         with _work_directories() as (work, scratch):
             started = time.monotonic()
-            _run_mmdebstrap(recipe, work, scratch, lock, progress)
+            _run_mmdebstrap(recipe, work / "image", scratch, lock, progress)
             progress(BuildProgress("making the initramfs", 0.97))
-            manifest = _finish(recipe, work, time.monotonic() - started)
-            cache.publish(work, manifest)
+            manifest = _finish(recipe, work / "image", time.monotonic() - started)
+            cache.publish(work / "image", manifest)
     image = cache.load_image(recipe.digest)
     if image is None:
         raise ImageBuildFailed("the image that was just built has been removed; try again")
     progress(BuildProgress("done", 1.0))
     return image
+
+
+def check_tools() -> None:
+    """Raise InfrastructureError, with what to install or allow, if no image can be built here."""
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            raise InfrastructureError(
+                f"building the guest image needs {tool}: install the Debian package {package}"
+            )
+    probe = subprocess.run(
+        [*_namespaces(), "true"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    if probe.returncode != 0:
+        said = probe.stderr.decode("utf-8", "replace").strip()
+        raise InfrastructureError(
+            f"cannot make the namespaces for building the guest image ({said}); an ordinary user "
+            "needs util-linux 2.38, the Debian package uidmap, ranges in /etc/subuid and "
+            "/etc/subgid, and a kernel that allows user namespaces (on Ubuntu: sysctl "
+            "kernel.apparmor_restrict_unprivileged_userns=0)"
+        )
+
+
+def _namespaces() -> list[str]:
+    users = [] if os.geteuid() == 0 else ["--map-root-user", "--map-auto"]
+    return ["unshare", *users, "--mount", "--pid", "--fork", "--kill-child=KILL", "--"]
 
 
 def _finish(recipe: Recipe, work: Path, seconds: float) -> Manifest:
@@ -144,7 +180,7 @@ def _finish(recipe: Recipe, work: Path, seconds: float) -> Manifest:
     packages = dict(
         line.split("\t", 1) for line in (work / "packages").read_text("utf-8").splitlines()
     )
-    for name in ("busybox", "modules.tar", "packages", "scratch"):
+    for name in ("busybox", "modules.tar", "packages"):
         (work / name).unlink()
     return Manifest(
         digest=recipe.digest,
@@ -171,69 +207,75 @@ def _mmdebstrap_command(recipe: Recipe, work: Path) -> list[str]:
         f"download /crashsim-packages {out('packages')}",
         f"download /bin/busybox {out('busybox')}",
         f"tar-out /lib/modules {out('modules.tar')}",
-        'rm "$1/crashsim-kernel" "$1/crashsim-packages"',
+        # The host's settings have done their work, and a proxy may have a password in them.
+        'rm "$1/crashsim-kernel" "$1/crashsim-packages" "$1/etc/apt/apt.conf.d/99mmdebstrap"',
     )
     return [
-        # Ends mmdebstrap, which then cleans up, when this process dies in whatever way.
-        *("setpriv", "--pdeathsig", "TERM", "--"),
-        *("mmdebstrap", "--mode=auto", "--variant=apt", "--format=ext2"),
+        # When this process dies, in whatever way, so does everything that it has started here.
+        *("setpriv", "--pdeathsig", "KILL", "--"),
+        *_namespaces(),
+        *("mmdebstrap", "--mode=root", "--variant=apt", "--format=ext2"),
         f"--architectures={recipe.architecture}",
         f"--include={','.join((recipe.kernel_package, *recipe.packages))}",
         '--aptopt=APT::Install-Recommends "false"',
+        *(f"--aptopt={setting}" for setting in _host_apt_settings()),
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude_paths),
         *(f"--customize-hook={hook}" for hook in hooks),
         recipe.suite,
         str(work / cache.ROOTFS),
+        *([recipe.mirror] if recipe.mirror else []),
     ]
+
+
+def _host_apt_settings() -> list[str]:
+    """How this host's apt downloads: its proxies, retries and time checks (apt.conf(5))."""
+    dump = subprocess.run(
+        ["apt-config", "dump", "--no-empty", *_APT_SETTINGS],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if dump.returncode != 0:
+        raise InfrastructureError(f"cannot read apt's settings: {dump.stderr.strip()}")
+    return dump.stdout.splitlines()
 
 
 def _run_mmdebstrap(
     recipe: Recipe, work: Path, scratch: Path, lock: int, progress: Progress
 ) -> None:
     log: deque[str] = deque(maxlen=_LOG_LINES)
-    process = subprocess.Popen(
+    with subprocess.Popen(
         _mmdebstrap_command(recipe, work),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"},
-        start_new_session=True,  # a Ctrl-C reaches it through us, once
-        pass_fds=(lock,),  # the lock is held until mmdebstrap has cleaned up too
+        start_new_session=True,  # a Ctrl-C is for us alone
+        pass_fds=(lock,),  # the lock is held until the last of them is gone
         text=True,
         errors="replace",
-    )
-    try:
+    ) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            log.append(line.rstrip())
-            for printed, phase, fraction in _PHASES:
-                if printed in line:
-                    progress(BuildProgress(phase, fraction))
-        status = process.wait()
-    finally:
-        _stop(process)
-    if status != 0:
-        raise ImageBuildFailed(_explain(recipe, status, list(log)))
-
-
-def _stop(process: "subprocess.Popen[str]") -> None:
-    if process.poll() is not None:
-        return
-    process.terminate()
-    try:
-        process.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        try:
+            for line in process.stderr:
+                log.append(line.rstrip())
+                for printed, phase, fraction in _PHASES:
+                    if printed in line:
+                        progress(BuildProgress(phase, fraction))
+        except BaseException:
+            process.kill()
+            process.stderr.read()  # its end says that all who could write there are gone
+            raise
+    if process.returncode != 0:
+        raise ImageBuildFailed(_explain(recipe, process.returncode, list(log)))
 
 
 def _explain(recipe: Recipe, status: int, log: list[str]) -> str:
     text = "\n".join(log)
     if "No space left on device" in text:
         advice = "free some space, or name another place in TMPDIR and CRASHSIM_CACHE_DIR"
-    elif "unable to pick chroot mode" in text or "/etc/subuid" in text:
-        advice = "install the Debian package uidmap and give your user a range in /etc/subuid"
     elif "NO_PUBKEY" in text or "not signed" in text:
         advice = "install the Debian package debian-archive-keyring"
     else:
@@ -254,13 +296,13 @@ def _work_directories() -> Iterator[tuple[Path, Path]]:
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=cache.images_directory()))
     scratch = scratch_parent / f"crashsim-image-{secrets.token_hex(8)}"
     try:
+        (work / "image").mkdir()
         (work / "scratch").write_text(str(scratch))
         scratch.mkdir()
         scratch.chmod(0o711)  # mapped users must get through
         yield work, scratch
     finally:
-        _remove_tree(scratch)
-        _remove_tree(work)
+        _remove_build(work)
 
 
 def _directory_with_space(candidates: tuple[Path, ...], needed_bytes: int) -> Path:
@@ -278,26 +320,23 @@ def _clean_up_dead_builds() -> None:
     """Remove what killed builds and removals left; the caller holds the lock, so none is alive."""
     for path in cache.images_directory().iterdir():
         if path.name.startswith(".building-"):
-            record = path / "scratch"
-            if record.is_file():
-                scratch = Path(record.read_text())
-                if _SCRATCH_NAME.fullmatch(scratch.name):
-                    _remove_tree(scratch)
-            _remove_tree(path)
+            _remove_build(path)
         elif path.name.startswith(".removing-"):
-            _remove_tree(path)
+            shutil.rmtree(path)
 
 
-def _remove_tree(directory: Path) -> None:
-    if not directory.exists():
-        return
-    try:
-        shutil.rmtree(directory)
-    except PermissionError:
-        # Files of mapped users: only root of such a namespace may remove them (unshare(1)).
-        subprocess.run(
-            ["unshare", "--map-root-user", "--map-auto", "rm", "-rf", "--", str(directory)],
+def _remove_build(work: Path) -> None:
+    record = work / "scratch"
+    scratch = Path(record.read_text()) if record.is_file() else None
+    if scratch is not None and _SCRATCH_NAME.fullmatch(scratch.name) and scratch.is_dir():
+        # Files of mapped users can be removed from inside such a namespace only.
+        removal = subprocess.run(
+            [*_namespaces(), "rm", "-rf", "--one-file-system", "--", str(scratch)],
             stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            capture_output=True,
             check=False,
         )
+        if removal.returncode != 0:
+            return  # the record stays, so the next build tries again
+    if work.is_dir():
+        shutil.rmtree(work)

@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -198,7 +198,9 @@ def snapshot_bytes(image_digest: str) -> int:
     total = 0
     for directory, _, names in os.walk(snapshots_directory() / image_digest):
         for name in names:
-            total += os.lstat(os.path.join(directory, name)).st_blocks * 512
+            # A snapshot that is just being made may vanish.
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(directory, name)).st_blocks * 512
     return total
 
 
@@ -241,7 +243,7 @@ def file_record(path: Path) -> FileRecord:
 
 
 def publish(directory: Path, manifest: Manifest) -> None:
-    """Make `directory`, which lies in the images directory, the image of the manifest's digest.
+    """Make `directory`, on the cache's file system, the image of the manifest's digest.
 
     After a power cut the image is there whole or not at all. The caller holds the building lock.
     """

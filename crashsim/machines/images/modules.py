@@ -1,9 +1,13 @@
 """Which kernel modules to load and in which order, from the indexes that depmod(8) makes."""
 
 import gzip
+import io
 import lzma
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO, Protocol
 
 import zstandard
 
@@ -11,6 +15,10 @@ from crashsim.errors import InfrastructureError
 
 MODULE_SIZE_LIMIT = 64 << 20
 """Bytes; the largest module of Debian's kernels is below 10 MB once decompressed."""
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
 
 
 class ModuleMissing(InfrastructureError):
@@ -112,20 +120,19 @@ def decompress(path: str, content: bytes) -> bytes:
 
     Raises InfrastructureError if `content` is not what its name says or unreasonably large.
     """
+    packed = io.BytesIO(content)
+    openers: dict[str, Callable[[BinaryIO], AbstractContextManager[_Readable]]] = {
+        ".xz": lzma.open,
+        ".gz": gzip.open,
+        ".zst": zstandard.ZstdDecompressor().stream_reader,
+    }
+    opener = openers.get(PurePosixPath(path).suffix, nullcontext)
     try:
-        if path.endswith(".xz"):
-            plain = lzma.LZMADecompressor().decompress(content, MODULE_SIZE_LIMIT)
-        elif path.endswith(".zst"):
-            plain = zstandard.ZstdDecompressor().decompress(
-                content, max_output_size=MODULE_SIZE_LIMIT
-            )
-        elif path.endswith(".gz"):
-            plain = gzip.decompress(content)
-        else:
-            plain = content
+        with opener(packed) as stream:
+            plain = stream.read(MODULE_SIZE_LIMIT + 1)
     except (lzma.LZMAError, zstandard.ZstdError, EOFError, OSError) as error:
         raise InfrastructureError(f"cannot decompress the kernel module {path}: {error}") from error
-    if not plain.startswith(b"\x7fELF") or len(plain) >= MODULE_SIZE_LIMIT:
+    if not plain.startswith(b"\x7fELF") or len(plain) > MODULE_SIZE_LIMIT:
         raise InfrastructureError(f"{path} in the guest's kernel package is no kernel module")
     return plain
 

@@ -16,6 +16,7 @@ FORMAT = 1
 
 _Word = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9+.-]*$", max_length=100)]
 _Module = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]
+_Mirror = Annotated[str, msgspec.Meta(pattern=r"^[a-z]+://[!-~]+$|^$", max_length=500)]
 _Pattern = Annotated[str, msgspec.Meta(pattern=r"^[/*][!-~]*$", max_length=200)]
 
 
@@ -23,7 +24,7 @@ class RecipeError(UsageError):
     """An image recipe that is not there or cannot be understood."""
 
 
-class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What goes into a guest image.
 
     :ivar suite: the Debian suite: `trixie`, `bookworm`, `sid`.
@@ -32,6 +33,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     :ivar packages: everything else, beside what apt itself needs.
     :ivar exclude_paths: dpkg path-exclude patterns of files that are not unpacked at all.
     :ivar modules: kernel modules that are loaded at boot.
+    :ivar mirror: where the packages come from, for networks that do not reach mmdebstrap's default.
     """
 
     suite: _Word
@@ -40,6 +42,7 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packages: tuple[_Word, ...]
     exclude_paths: tuple[_Pattern, ...] = ()
     modules: tuple[_Module, ...] = ()
+    mirror: _Mirror = ""
 
     @property
     def digest(self) -> str:

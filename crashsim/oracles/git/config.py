@@ -70,7 +70,8 @@ class _Reader:
 
 def parse_config(content: bytes) -> Config:
     """Parse as git does. Raises FormatError at the line that git would call bad."""
-    reader = _Reader(content.decode("utf-8", "surrogateescape").removeprefix("\ufeff"))
+    text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    reader = _Reader(text.replace("\r\n", "\n"))
     return Config(tuple(_entries(reader)))
 
 
@@ -83,9 +84,9 @@ def _entries(reader: _Reader) -> Iterator[tuple[str, str | None]]:
             section = _section(reader)
         elif character.isspace():
             continue
-        elif character.isascii() and character.isalpha() and section:
+        elif character.isascii() and character.isalpha():
             name, value = _variable(reader, character)
-            yield f"{section}.{name}", value
+            yield f"{section}.{name}" if section else name, value
         else:
             raise reader.bad()
 
@@ -135,9 +136,6 @@ def _variable(reader: _Reader, first: str) -> tuple[str, str | None]:
     while character in (" ", "\t"):
         character = reader.next()
     if character in ("\n", ""):
-        return name.lower(), None
-    if character in ("#", ";"):
-        reader.skip_line()
         return name.lower(), None
     if character != "=":
         raise reader.bad()

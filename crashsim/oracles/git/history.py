@@ -36,10 +36,9 @@ class Expectation:
     older: tuple[GitSnapshot, ...]
     under_way: GitPromise | None
 
-    @property
-    def any_between(self) -> bool:
-        """Whether values that are in no state are legal."""
-        return self.under_way is not None and self.under_way.any_between
+    def is_unnoted(self, part: str) -> bool:
+        """Whether values of `part` that are in no state are legal."""
+        return self.under_way is not None and part in self.under_way.unnoted_between
 
     @property
     def known(self) -> tuple[GitSnapshot, ...]:
@@ -64,7 +63,6 @@ def expect(history: Sequence[GitPromise], promises_made: int) -> Expectation | N
 class Unreadable:
     """Parts that are there and cannot be read."""
 
-    head: bool = False
     refs: frozenset[str] = frozenset()
     index: bool = False
     config: bool = False
@@ -95,7 +93,7 @@ def _head(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) -> 
         return [violation("head-lost", "HEAD", f"HEAD was promised to be {was}; it has no value")]
     if found.head in {state.head for state in expected.older}:
         return [violation("head-lost", "HEAD", f"HEAD was promised to be {was}, is {found.head}")]
-    if expected.any_between:
+    if expected.is_unnoted("head"):
         return []
     return [violation("head-unknown", "HEAD", f"HEAD is {found.head}, which it never was")]
 
@@ -135,7 +133,7 @@ def _refs(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) -> 
                 yield violation("ref-resurrected", name, detail)
             else:
                 yield violation("ref-lost", name, f"{name} was promised to be {was}, is {value}")
-        elif not expected.any_between:
+        elif not expected.is_unnoted("refs"):
             yield violation("ref-unknown", name, f"{name} is {value}, which it never was")
 
 
@@ -176,7 +174,7 @@ def _stash(found: GitSnapshot, expected: Expectation) -> list[Violation]:
     if not unknown and found.stash in [state.stash for state in expected.older]:
         detail = f"dropped stash entries are back: {len(found.stash)} entries"
         return [violation("stash-resurrected", "refs/stash", detail)]
-    if expected.any_between:
+    if expected.is_unnoted("stash"):
         return []
     detail = f"the stash list has {len(found.stash)} entries and was never like this"
     return [violation("stash-unknown", "refs/stash", detail)]
@@ -194,7 +192,7 @@ def _index(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) ->
         return [violation("index-lost", "index", "the promised index is gone")]
     if found.index in {state.index for state in expected.older}:
         return [violation("index-lost", "index", "the index has older entries than promised")]
-    if expected.any_between:
+    if expected.is_unnoted("index"):
         return []
     return [violation("index-unknown", "index", "the index has entries that it never had")]
 
@@ -217,7 +215,7 @@ def _reflogs(found: GitSnapshot, expected: Expectation) -> Iterable[Violation]:
         elif known.issuperset(entries):
             detail = f"{name}'s reflog has {entries.total()} entries, some of which were removed"
             yield violation("reflog-resurrected", f"logs/{name}", detail)
-        elif not expected.any_between:
+        elif not expected.is_unnoted("reflogs"):
             detail = f"{name}'s reflog has entries that it never had"
             yield violation("reflog-unknown", f"logs/{name}", detail)
 
@@ -256,6 +254,6 @@ def _config(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) -
         return [violation("config-lost", "config", detail)]
     if found.settings in [state.settings for state in expected.older]:
         return [violation("config-lost", "config", "removed settings are back")]
-    if expected.any_between:
+    if expected.is_unnoted("config"):
         return []
     return [violation("config-unknown", "config", "the config has settings that it never had")]

@@ -119,6 +119,8 @@ def _parse_loose(content: bytes, object_format: ObjectFormat) -> GitObject:
     if size_bytes > OBJECT_LIMIT_BYTES:
         raise ObjectTooLarge(f"claims to hold {size_bytes} bytes")
     missing_bytes = size_bytes - len(body)
+    if missing_bytes < 0:
+        raise FormatError(f"inflates to more than its {size_bytes} bytes")
     body += stream.decompress(stream.unconsumed_tail, missing_bytes + 1)
     if len(body) != size_bytes:
         raise FormatError(f"inflates to {len(body)} bytes instead of {size_bytes}")

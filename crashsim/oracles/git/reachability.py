@@ -53,6 +53,9 @@ def check_reachable(
                 if reported[rule] <= REPORT_LIMIT:
                     found.append(_broken(rule, root, oid, kind, at, store))
                 continue
+            if root.source == "ref" and kind is ObjectKind.COMMIT and at.kind is not kind:
+                detail = f"{root.label} names the {at.kind} {oid.hex()}, not a commit"
+                found.append(violation("ref-wrong-type", root.label, detail))
             stack.extend(_follow(at.links, oid in shallow))
     return found
 

@@ -120,6 +120,9 @@ def _load_files(
         pseudoref = _loose(tree, path, object_format) if path else ""
         if isinstance(pseudoref, Damage):
             violations.append(violation("pseudoref-broken", path, f"{path} {pseudoref.reason}"))
+    if "packed-refs.new" in layout.top:
+        path = layout.top["packed-refs.new"]
+        violations.append(violation("packed-refs-new-left", path, f"{path} is left over"))
     reflogs = {
         name: _reflog(tree, path, object_format, cache, violations)
         for name, path in layout.logs.items()

@@ -56,7 +56,7 @@ def parse_reflog(content: bytes, object_format: ObjectFormat) -> Reflog:
     """Parse a log file. Never fails: what does not parse is counted."""
     digits = object_format.hex_size
     pattern = re.compile(
-        rb"([0-9a-fA-F]{%d}) ([0-9a-fA-F]{%d}) [^>]*> ([1-9]\d*) [+-]\d{4}(?:\t(.*))?"
+        rb"([0-9a-fA-F]{%d}) ([0-9a-fA-F]{%d}) [^>\0]*> ([1-9]\d*) [+-]\d{4}(?:\t(.*))?"
         % (digits, digits),
         re.DOTALL,
     )

@@ -76,8 +76,6 @@ def _parse_packed_refs(content: bytes, object_format: ObjectFormat) -> PackedRef
     for number, line in enumerate(content.split(b"\n")[:-1]):
         if number == 0 and line.startswith(b"# pack-refs with:"):
             traits = line.partition(b":")[2].split()
-        elif line.startswith(b"#"):
-            continue
         elif line.startswith(b"^"):
             if not name:
                 raise FormatError("has a peeled value without a ref")

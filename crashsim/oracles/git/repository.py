@@ -7,9 +7,10 @@ from crashsim.machines.tree import NodeKind, Tree
 from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.config import Config, parse_config
 from crashsim.oracles.git.damage import Damage, FormatError
+from crashsim.oracles.git.derived_files import check_derived
 from crashsim.oracles.git.index import Index, merge_shared, parse_index
 from crashsim.oracles.git.layout import Layout, read_file, scan
-from crashsim.oracles.git.objects import OBJECT_FORMATS, SHA1, ObjectFormat
+from crashsim.oracles.git.objects import OBJECT_FORMATS, SHA1, GitObject, ObjectFormat, ObjectKind
 from crashsim.oracles.git.ref_backends import RefState, load_refs
 from crashsim.oracles.git.rules import violation
 from crashsim.oracles.git.store import ObjectStore, load_store
@@ -90,6 +91,8 @@ def open_repository(
         form = promised
     _refuse_unknown(form)
     layout = scan(tree, git_dir, form.object_format)
+    if "info/alternates" in layout.object_files:
+        raise Inconclusive(f"{git_dir} borrows objects from alternates: not supported")
     refs = load_refs(tree, layout, form.object_format, form.has_reftable, cache)
     index, index_violations = _load_index(tree, layout, form.object_format, cache)
     shallow, shallow_violations = _load_shallow(tree, layout, form.object_format)
@@ -110,13 +113,15 @@ def open_repository(
             *index_violations,
             *shallow_violations,
             *store.violations,
+            *_check_peeled(layout, refs, store),
+            *check_derived(tree, layout, store, form.object_format, cache),
         ),
     )
 
 
 def _refuse_unknown(form: Format) -> None:
     for name, value in form.extensions:
-        if name in ("partialclone", "compatobjectformat", "relativeworktrees"):
+        if name in ("partialclone", "compatobjectformat"):
             raise Inconclusive(f"the repository has extensions.{name} = {value}: not supported")
 
 
@@ -155,6 +160,25 @@ def _recognised(tree: Tree, layout: Layout, refs: RefState) -> list[Violation]:
         detail = f"{head} {refs.head_damage.reason}"
         return [violation("repository-unrecognised", head, detail)]
     return []
+
+
+def _check_peeled(layout: Layout, refs: RefState, store: ObjectStore) -> list[Violation]:
+    """packed-refs notes what annotated tags point to, and git believes it."""
+    if refs.packed is None:
+        return []
+    path = layout.top["packed-refs"]
+    found = []
+    for name, noted in refs.packed.peeled.items():
+        at = store.find(bytes.fromhex(refs.packed.refs[name]))
+        while isinstance(at, GitObject) and at.kind is ObjectKind.TAG:
+            target = at.links[0].target
+            at = store.find(target)
+            if not isinstance(at, GitObject) or at.kind is not ObjectKind.TAG:
+                if target.hex() != noted:
+                    detail = f"{path} says that {name} peels to {noted}"
+                    found.append(violation("packed-refs-corrupt", path, detail))
+                break
+    return found
 
 
 def _load_index(

@@ -28,7 +28,8 @@ def _ref_roots(refs: RefState) -> Iterator[Root]:
         yield Root("ref", "HEAD", bytes.fromhex(refs.head), ObjectKind.COMMIT)
     for name, value in refs.refs.items():
         if not value.startswith(SYMBOLIC):
-            yield Root("ref", name, bytes.fromhex(value))
+            kind = ObjectKind.COMMIT if name.startswith("refs/heads/") else None
+            yield Root("ref", name, bytes.fromhex(value), kind)
 
 
 def _stash_roots(refs: RefState) -> Iterator[Root]:

@@ -159,7 +159,7 @@ _RULES = [
         "pack-index-damaged",
         INTACT,
         "a .idx with its .pack beside it does not parse or has a bad checksum",
-        "its objects cannot be read; a repack of the same objects keeps the bad file",
+        "index file is too small or the like at every command; its objects cannot be read",
     ),
     Rule(
         "pack-damaged",
@@ -236,16 +236,38 @@ _RULES = [
         "ignored now, but the next entry is glued to it and lost too, silently",
     ),
     Rule(
+        "packed-refs-new-left",
+        USABLE,
+        "packed-refs.new, a temporary file that is no lock, is left over",
+        "pack-refs, gc and branch -d fail from then on; git does not say what to do about it",
+    ),
+    Rule(
         "pseudoref-broken",
         USABLE,
         "ORIG_HEAD or its like does not parse",
-        "commands that write it complain",
+        "reset and merge complain, go on, and leave it broken",
+    ),
+    Rule("add-failed", USABLE, "`git add --all` fails on the recovered repository", "says why"),
+    Rule(
+        "added-object-unreadable",
+        USABLE,
+        "after `git add --all` an object that the index names cannot be read",
+        "add says 0; a later checkout, commit or gc fails",
+    ),
+    Rule("commit-failed", USABLE, "`git commit` fails on the recovered repository", "says why"),
+    Rule("gc-failed", USABLE, "`git gc` fails on a repository that is whole", "says why"),
+    Rule("gc-lost-refs", USABLE, "`git gc` loses refs of a repository that is whole", "silent"),
+    Rule(
+        "fsck-complains",
+        INTACT,
+        "fsck finds something, even after gc, where the in-process checker found nothing",
+        "fsck tells",
     ),
     *_object_rules(),
 ]
 
 RULES = {rule.name: rule for rule in _RULES}
-"""Every rule by its name. Rules of `exercise` are in exercise.py's docstring and here."""
+"""Every rule by its name."""
 
 
 def violation(rule: str, subject: str, detail: str) -> Violation:

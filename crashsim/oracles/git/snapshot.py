@@ -1,11 +1,10 @@
 """What a workload promises: the meaning of a whole repository, small enough for a mark's text."""
 
 import base64
-import binascii
-import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
+import zstandard
 
 from crashsim.errors import InfrastructureError, UsageError
 from crashsim.machines.tree import Tree
@@ -13,6 +12,9 @@ from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.repository import Format, Repository, exists, open_repository, settings
 
 STASH = "refs/stash"
+PARTS = ("head", "refs", "stash", "index", "reflogs", "config")
+"""What a step changes one by one: each may be old or new while it is under way."""
+
 PROMISE_LIMIT_BYTES = 60 << 10
 _PLAIN = "git-promise/1 "
 _PACKED = "git-promise/1z "
@@ -63,17 +65,30 @@ class GitPromise(msgspec.Struct, frozen=True, omit_defaults=True):
     """One promise: after `step` the repository is in `state`.
 
     :ivar legal_between: states through which the step may pass on its way from the promise before.
-    :ivar any_between: the step passes through states that nobody noted: while it is under way,
-        values that are in no state are legal.
+    :ivar unnoted_between: parts (of `PARTS`) that the step takes through values that nobody noted:
+        while it is under way, values that are in no state are legal for them. `git stash pop`
+        does so with the index: it stages everything, writes the index, and unstages it again.
     :ivar one_transaction: the step changes all of its refs in one transaction: while it is under
         way they are all old or all new.
+    :ivar others: states of further repositories on the same filesystem (a remote that the step
+        pushes to): git directory -> state.
     """
 
     step: str
     state: GitSnapshot
     legal_between: list[GitSnapshot] = []
-    any_between: bool = False
+    unnoted_between: list[str] = []
     one_transaction: bool = False
+    others: dict[str, GitSnapshot] = {}
+
+    def of(self, git_dir: str) -> "GitPromise | None":
+        """The promise for one of the others; None where it says nothing of it.
+
+        What else is declared of the step is declared of the main repository only.
+        """
+        if git_dir not in self.others:
+            return None
+        return GitPromise(self.step, self.others[git_dir])
 
 
 def snapshot(
@@ -100,17 +115,22 @@ def take_snapshot(repository: Repository) -> GitSnapshot:
     """The state of a parsed repository; what cannot be read is left out."""
     refs = repository.refs
     return GitSnapshot(
-        head=refs.head or "",
-        refs=dict(sorted(refs.refs.items())),
+        head=plain(refs.head or ""),
+        refs={plain(name): plain(value) for name, value in sorted(refs.refs.items())},
         stash=stash_list(repository),
         index=repository.index.fingerprint() if repository.index is not None else "",
         reflogs={
-            name: reflog.fingerprint
+            plain(name): reflog.fingerprint
             for name, reflog in sorted(refs.reflogs.items())
             if reflog.entries
         },
-        settings=dict(settings(repository.config)),
+        settings={plain(key): plain(value) for key, value in settings(repository.config).items()},
     )
+
+
+def plain(text: str) -> str:
+    """A name from the guest as text: bytes that are no UTF-8 become backslash escapes."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def stash_list(repository: Repository) -> list[str]:
@@ -126,15 +146,30 @@ def encode_promise(
     state: GitSnapshot,
     *,
     legal_between: Sequence[GitSnapshot] = (),
-    any_between: bool = False,
+    unnoted_between: Sequence[str] = (),
     one_transaction: bool = False,
+    others: Mapping[str, GitSnapshot] | None = None,
 ) -> str:
-    """A promise as the text of a mark: one line, at most `PROMISE_LIMIT_BYTES`, else BadPromise."""
-    promise = GitPromise(step_name, state, list(legal_between), any_between, one_transaction)
+    """A promise as the text of a mark: one line, at most `PROMISE_LIMIT_BYTES`, else BadPromise.
+
+    The arguments are those of `GitPromise`.
+    """
+    unknown = set(unnoted_between) - set(PARTS)
+    if unknown:
+        raise BadPromise(f"{min(unknown)!r} is no part of a repository: {', '.join(PARTS)} are")
+    promise = GitPromise(
+        step_name,
+        state,
+        list(legal_between),
+        list(unnoted_between),
+        one_transaction,
+        dict(others or {}),
+    )
     text = msgspec.json.encode(promise)
     if len(text) < _PACK_FROM_BYTES:
         return _PLAIN + text.decode("utf-8")
-    packed = _PACKED + base64.b85encode(zlib.compress(text, 9)).decode("ascii")
+    compressed = zstandard.ZstdCompressor(level=19).compress(text)
+    packed = _PACKED + base64.b85encode(compressed).decode("ascii")
     if len(packed) > PROMISE_LIMIT_BYTES:
         raise BadPromise(
             f"the promise after {step_name!r} takes {len(packed)} bytes, at most "
@@ -143,15 +178,22 @@ def encode_promise(
     return packed
 
 
-def decode_promise(text: str) -> GitPromise | None:
-    """The promise in a mark's text; None for any other mark. Raises BadPromise for a broken one."""
+def is_promise(text: str) -> bool:
+    """Whether a mark's text is a git promise; others are skipped."""
+    return text.startswith((_PLAIN, _PACKED))
+
+
+def decode_promise(text: str) -> GitPromise:
+    """The promise in a mark's text. Raises BadPromise where there is none, or a broken one."""
     try:
         if text.startswith(_PLAIN):
             return msgspec.json.decode(text.removeprefix(_PLAIN), type=GitPromise)
         if text.startswith(_PACKED):
             packed = base64.b85decode(text.removeprefix(_PACKED))
-            plain = zlib.decompressobj().decompress(packed, _INFLATED_LIMIT_BYTES)
-            return msgspec.json.decode(plain, type=GitPromise)
-    except (ValueError, binascii.Error, zlib.error, msgspec.MsgspecError) as error:
+            if not 0 <= zstandard.frame_content_size(packed) <= _INFLATED_LIMIT_BYTES:
+                raise BadPromise("a packed promise is too large, or does not say its size")
+            json = zstandard.ZstdDecompressor().decompress(packed)
+            return msgspec.json.decode(json, type=GitPromise)
+    except (ValueError, zstandard.ZstdError, msgspec.MsgspecError) as error:
         raise BadPromise(f"a mark is no git promise: {error}; text: {text[:80]!r}") from error
-    return None
+    raise BadPromise(f"a mark is no git promise: {text[:80]!r}")

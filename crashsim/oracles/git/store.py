@@ -7,12 +7,20 @@ from crashsim.machines.tree import Tree
 from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.damage import Damage, DamageKind
 from crashsim.oracles.git.layout import Layout, read_file
+from crashsim.oracles.git.midx import (
+    Midx,
+    RefusedMidx,
+    contradiction,
+    hidden_objects,
+    parse_midx,
+)
 from crashsim.oracles.git.objects import GitObject, ObjectFormat, parse_loose
 from crashsim.oracles.git.pack import Pack, read_pack
 from crashsim.oracles.git.pack_index import PackIndex, parse_pack_index
 from crashsim.oracles.git.rules import violation
 from crashsim.oracles.protocol import Violation
 
+_MIDX = "pack/multi-pack-index"
 _UNREADABLE = Damage(DamageKind.CORRUPT, "cannot be read")
 
 
@@ -31,6 +39,19 @@ class LoadedPack:
 
 
 @dataclass(frozen=True)
+class LoadedMidx:
+    """The multi-pack-index, which git reads instead of the indexes of the packs that it names.
+
+    :ivar packs: names of the packs that git reads through it.
+    :ivar hidden: objects that git does not find in those packs.
+    """
+
+    midx: Midx
+    packs: frozenset[str]
+    hidden: frozenset[bytes]
+
+
+@dataclass(frozen=True)
 class ObjectStore:
     """Where each object is.
 
@@ -40,12 +61,16 @@ class ObjectStore:
 
     loose: Mapping[bytes, tuple[str, GitObject | Damage]]
     packs: tuple[LoadedPack, ...]
+    midx: LoadedMidx | None
     violations: tuple[Violation, ...]
 
     def find(self, oid: bytes) -> GitObject | Damage:
         """The object, from wherever a good copy is; else how the best copy is broken."""
         worst: Damage | None = None
+        is_hidden = self.midx is not None and oid in self.midx.hidden
         for loaded in self.packs:
+            if is_hidden and self.midx is not None and loaded.name in self.midx.packs:
+                continue
             found = loaded.pack.objects.get(oid)
             if isinstance(found, GitObject):
                 return found
@@ -84,7 +109,8 @@ def load_store(
             loaded, found = _load_pack(tree, name, files, object_format, cache)
             packs.extend(loaded)
             violations.extend(found)
-    return ObjectStore(loose, tuple(packs), tuple(violations))
+    midx = _load_midx(tree, layout, packs, object_format, cache, violations)
+    return ObjectStore(loose, tuple(packs), midx, tuple(violations))
 
 
 def _loose(
@@ -127,3 +153,32 @@ def _load_pack(
         detail = f"{files['pack']} {pack.damage.reason}"
         violations.append(violation("pack-damaged", files["pack"], detail))
     return [LoadedPack(name, files["pack"], index, pack)], violations
+
+
+def _load_midx(
+    tree: Tree,
+    layout: Layout,
+    packs: list[LoadedPack],
+    object_format: ObjectFormat,
+    cache: ContentCache,
+    violations: list[Violation],
+) -> LoadedMidx | None:
+    path = layout.object_files.get(_MIDX)
+    if path is None:
+        return None
+    digest, content = read_file(tree, path)
+    midx = cache.get(
+        ("midx", object_format.name, digest), lambda: parse_midx(content or b"", object_format)
+    )
+    if isinstance(midx, RefusedMidx):
+        if midx.is_fatal:
+            violations.append(violation("midx-fatal", path, f"{path} {midx.reason}"))
+        return None
+    indexes = {loaded.name: loaded.index for loaded in packs if loaded.name in midx.packs}
+    checksums = tuple((name, index.pack_checksum) for name, index in sorted(indexes.items()))
+    fault = midx.fault or cache.get(
+        ("midx-packs", object_format.name, digest, checksums), lambda: contradiction(midx, indexes)
+    )
+    if fault:
+        violations.append(violation("midx-wrong", path, f"{path} {fault}"))
+    return LoadedMidx(midx, frozenset(indexes), hidden_objects(midx, frozenset(indexes)))

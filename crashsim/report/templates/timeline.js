@@ -361,7 +361,7 @@
       const labelX = before ? x - room : x + 5;
       make(this.area, "rect", { class: "halo", x: labelX - 2, y: 0, width: room - 2, height: 16 });
       make(this.area, "text", { class: "crash-text", x: labelX + 2, y: 12 }, words);
-      if (width - x > 130) make(this.area, "text", { x: x + 8, y: height - 32 }, "never happened");
+      if (before && width - x > 130) make(this.area, "text", { x: x + 8, y: 12 }, "what never happened");
     }
 
     drawOverview() {
@@ -407,7 +407,8 @@
 
     zoom(factor, around) {
       const [from, to] = this.view;
-      const at = around === undefined ? (from + to) / 2 : around;
+      const at = [around, this.writes.submit[this.selected], this.data.cut, (from + to) / 2]
+        .find((position) => position >= from && position <= to);
       this.show(at - (at - from) * factor, at + (to - at) * factor);
     }
 
@@ -450,7 +451,9 @@
         FATE_WORDS[this.fate(i)],
         `${milliseconds(before[i])} the power cut: submitted at event ${submit[i].toLocaleString("en")}, ` +
           (complete[i] < 0 ? "never answered" : `answered at ${complete[i].toLocaleString("en")}`) +
-          (durable[i] < 0 ? ", never made durable" : `, durable from event ${durable[i].toLocaleString("en")}`),
+          (durable[i] < 0 ? ", nothing made it durable"
+            : `, ${durable[i] < this.data.cut ? "durable" : "would have been durable"} from event ` +
+              durable[i].toLocaleString("en")),
       ];
       if (error[i]) lines.push(`failed with errno ${error[i]}`);
       if (kept[i]) lines.push(`units that reached the disk: ${kept[i]}`);

@@ -1,0 +1,92 @@
+"""Gathers what explanations need: the trees after each step, a survey of the log, a trace."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from crashsim.campaigns.options import RunOptions
+from crashsim.campaigns.recorded import Recorded
+from crashsim.campaigns.targets import Target
+from crashsim.disk.state import CrashState
+from crashsim.explain.explain import Background, Case, Explanation, explain
+from crashsim.explain.files import Snapshot
+from crashsim.explain.survey import survey
+from crashsim.explain.tracing import trace_workload
+from crashsim.explore.needed import Telling
+from crashsim.explore.recovery import Recoverer
+from crashsim.faults.disturbances import Kind
+from crashsim.machines.protocol import Machine
+from crashsim.machines.tree import Tree
+from crashsim.oracles.protocol import Violation
+from crashsim.workloads.git import GitWorkload
+
+FINAL = "end"
+
+
+@dataclass
+class Snapshots:
+    """Keeps the tree after each step as the recorder shows it; an explanation joins writes to them."""
+
+    taken: list[Snapshot] = field(default_factory=list)
+
+    def keeping(self, promise: Callable[[str, Tree], str]) -> Callable[[str, Tree], str]:
+        """`promise`, with each tree that it is asked about kept."""
+
+        def keep(step: str, tree: Tree) -> str:
+            self.taken.append(Snapshot(step, tree))
+            return promise(step, tree)
+
+        return keep
+
+
+@dataclass
+class Explainer:
+    """Explains the findings of one recording; what all of them share is made for the first one."""
+
+    recorded: Recorded
+    target: Target
+    options: RunOptions
+    machine: Machine
+    snapshots: Snapshots
+    _background: Background | None = None
+
+    def explain(self, telling: Telling, violation: Violation, recoverer: Recoverer) -> Explanation:
+        """A finding in words. Raises InfrastructureError where guests fail."""
+        if self._background is None:
+            self._background = self._gather(recoverer)
+        tree = recovered_tree(recoverer, telling.state)
+        return explain(Case(telling.state, violation, telling.needed, tree), self._background)
+
+    def _gather(self, recoverer: Recoverer) -> Background:
+        return Background(
+            survey=survey(
+                self.recorded.images, self.recorded.filesystem.fstype, self._snapshots(recoverer)
+            ),
+            # A disturbance that slows calls down runs the workload under strace itself.
+            trace=trace_workload(self.machine, self.target.workload, self.recorded.filesystem),
+            disturbances=self.options.disturbances,
+            git_directories=self._git_directories(),
+        )
+
+    def _snapshots(self, recoverer: Recoverer) -> Sequence[Snapshot]:
+        """What the recorder kept; else what the complete disk holds at each promise and the end."""
+        if self.snapshots.taken:
+            return self.snapshots.taken
+        timeline = self.recorded.timeline
+        cuts = [timeline.start, *(int(at) + 1 for at in timeline.promise_positions), timeline.end]
+        names = ["prepare", *(f"promise {n}" for n in range(1, len(cuts) - 1)), FINAL]
+        trees = [recovered_tree(recoverer, CrashState(cut)) for cut in cuts]
+        return [
+            Snapshot(name, tree)
+            for name, tree in zip(names, trees, strict=True)
+            if tree is not None
+        ]
+
+    def _git_directories(self) -> Sequence[str]:
+        workload = self.target.workload
+        return workload.git_directories if isinstance(workload, GitWorkload) else ()
+
+
+def recovered_tree(recoverer: Recoverer, state: CrashState) -> Tree | None:
+    """The tree that recovery makes of a state; None where it does not mount."""
+    with recoverer.recover(state) as attempt:
+        return attempt.recovery.tree

@@ -1,0 +1,62 @@
+"""The image that a recording started from, where that was not a disk of zeroes."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crashsim.disk.request import PAGE_BYTES
+from crashsim.errors import UsageError
+
+
+class BaseUnreadable(UsageError):
+    """The base image of a recording is missing or too large."""
+
+
+class BaseImage:
+    """An image file, opened for reading. Beyond its end the disk holds zeroes."""
+
+    def __init__(self, path: Path, size_bytes: int) -> None:
+        """Open it for a disk of `size_bytes`. Raises BaseUnreadable."""
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise BaseUnreadable(f"base image {path}: {error.strerror}") from error
+        self._size = os.fstat(self._file.fileno()).st_size
+        if self._size > size_bytes:
+            raise BaseUnreadable(f"base image {path} is larger than the disk ({size_bytes} bytes)")
+
+    def pages(self) -> npt.NDArray[np.int64]:
+        """The pages that may hold other bytes than zeroes, ascending: no hole of the file."""
+        parts = [np.zeros(0, np.int64)]
+        offset = 0
+        while (extent := self._next_extent(offset)) is not None:
+            start, offset = extent
+            parts.append(np.arange(start // PAGE_BYTES, -(-offset // PAGE_BYTES)))
+        return np.unique(np.concatenate(parts))
+
+    def read_into(self, offset_bytes: int, buffer: memoryview) -> None:
+        """Read; what is beyond the end of the image stays as it is in the buffer."""
+        done = 0
+        while done < len(buffer):
+            count = os.preadv(self._file.fileno(), [buffer[done:]], offset_bytes + done)
+            if not count:
+                return
+            done += count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _next_extent(self, offset: int) -> tuple[int, int] | None:
+        if offset >= self._size:
+            return None
+        try:
+            start = os.lseek(self._file.fileno(), offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # lseek(2): only a hole is left.
+                return None
+            raise
+        return start, os.lseek(self._file.fileno(), start, os.SEEK_HOLE)

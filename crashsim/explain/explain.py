@@ -1,0 +1,238 @@
+"""Explain a finding: which file is broken, which write is to blame, which call was missing.
+
+Every sentence is derived from the log, the snapshots and the trace; what they do not show is said
+to be unknown and never guessed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crashsim.disk.state import CrashState
+from crashsim.explain import phrases
+from crashsim.explain.account import DiskAccount
+from crashsim.explain.components import git_component
+from crashsim.explain.evidence import Evidence
+from crashsim.explain.files import Version
+from crashsim.explain.git_objects import object_words
+from crashsim.explain.lineage import Trace
+from crashsim.explain.missing import Missing, what_was_missing
+from crashsim.explain.subjects import Subject, describe, differing_paths, subject_paths
+from crashsim.explain.survey import Survey
+from crashsim.explain.trail import follow
+from crashsim.machines.tree import Tree
+from crashsim.oracles.protocol import Violation
+from crashsim.workloads.marks import step_name
+
+_NOTES_MAX = 64
+_PATHS_MAX = 8
+"""How many files are looked at when a finding does not say which one it is about."""
+_PREPARED = "prepare"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteNote:
+    """One write of the log in words.
+
+    :ivar write: the request's number.
+    :ivar what: what it holds.
+    """
+
+    write: int
+    offset_bytes: int
+    length_bytes: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A finding in words.
+
+    :ivar sentences: for people, in the order of reading.
+    :ivar notes: the lost writes, and those that the sentences name.
+    """
+
+    sentences: list[str]
+    notes: list[WriteNote]
+
+
+@dataclass(frozen=True)
+class Background:
+    """What is the same for all findings of a recording.
+
+    :ivar trace: of another run of the same steps; None: sentences about calls are left out.
+    :ivar git_directories: the repositories on the filesystem, relative to its root; empty for a
+        program that is not git: its findings are explained without a word of git.
+    """
+
+    survey: Survey
+    trace: Trace | None = None
+    git_directories: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A finding.
+
+    :ivar state: the shrunk crash state.
+    :ivar violation: how it fails.
+    :ivar needed: the lost writes of which each, restored alone, makes the violation go away.
+    :ivar recovered: the tree that recovery found; None: the violation's own words are used.
+    """
+
+    state: CrashState
+    violation: Violation
+    needed: Sequence[int] = ()
+    recovered: Tree | None = None
+
+
+def explain(case: Case, background: Background) -> Explanation:
+    """Explain a finding; three to seven sentences where its file is known."""
+    evidence = Evidence(background.survey, case.state)
+    explainer = _Explainer(case, background, evidence)
+    return explainer.explanation()
+
+
+class _Explainer:
+    """One explanation under way."""
+
+    def __init__(self, case: Case, background: Background, evidence: Evidence) -> None:
+        self.case = case
+        self.background = background
+        self.survey = background.survey
+        self.evidence = evidence
+        self.named: set[int] = set()
+        """The writes that the sentences name."""
+
+    def explanation(self) -> Explanation:
+        subject = self._subject()
+        sentences = [self._what_is_broken(subject)]
+        if subject is not None and subject.expected is not None:
+            if not subject.right:
+                account = DiskAccount(self.evidence, self.background.trace)
+                sentences += account.sentences(subject.expected)
+                self.named |= account.named
+            sentences += self._calls(subject, subject.expected)
+        elif subject is None:
+            sentences += self._lost_writes()
+        sentences.append(self._needed(subject))
+        return Explanation([each for each in sentences if each], self._notes(subject))
+
+    # -- which file
+
+    def _subject(self) -> Subject | None:
+        files, recovered = self.survey.files, self.case.recovered
+        begun = self._begun_steps()
+        text = self.case.violation.subject
+        paths = subject_paths(text, files, self.background.git_directories)
+        if not paths:
+            paths = self._paths_of_lost_writes()
+        if not paths and recovered is not None:
+            paths = differing_paths(recovered, files, begun)
+        subjects = [
+            describe(path, self._likeliest(path, begun), files, begun, recovered)
+            for path in paths[:_PATHS_MAX]
+        ]
+        wrong = [subject for subject in subjects if not subject.right]
+        chosen = wrong or subjects
+        return chosen[0] if chosen else None
+
+    def _likeliest(self, path: str, begun: Sequence[str]) -> Version | None:
+        """The version that a path was to have: the newest one that its directory entry shows.
+
+        Where no entry that counts can be told, the newest one of a step that had ended (a mark came
+        after it), then the newest one of all that had begun.
+        """
+        versions = [v for v in self.survey.files.paths.get(path, ()) if v.step in begun]
+        for version in reversed(versions):
+            if any(map(self.evidence.counts, follow(self.survey, version).entries)):
+                return version
+        ended = [version for version in versions if version.step in self._ended_steps()]
+        chosen = ended or versions
+        return chosen[-1] if chosen else None
+
+    def _ended_steps(self) -> set[str]:
+        before = [m for m in self.survey.log.marks if m.position < self.case.state.cut]
+        names = [step_name(mark.text) for mark in before]
+        return {name for name in names[:-1] if name is not None} | {_PREPARED}
+
+    def _begun_steps(self) -> list[str]:
+        before = (m for m in self.survey.log.marks if m.position < self.case.state.cut)
+        names = [name for mark in before if (name := step_name(mark.text)) is not None]
+        return [_PREPARED, *names]
+
+    def _paths_of_lost_writes(self) -> list[str]:
+        """The files with data in the writes that the violation hangs on."""
+        lost = self.case.needed or sorted(self.case.state.dropped)
+        writes = [self.survey.writes[number] for number in lost if number in self.survey.writes]
+        digests = [piece.digest for write in writes for piece in write.pieces]
+        return [path for digest in digests for path in self.survey.files.names(digest)]
+
+    def _what_is_broken(self, subject: Subject | None) -> str:
+        detail = self.case.violation.detail
+        if subject is None or not subject.found or subject.right:
+            return phrases.sentence(f"After recovery: {detail}")
+        what = ""
+        if self.background.git_directories and subject.expected is not None:
+            content = self.survey.files.content(subject.expected.digest)
+            what = object_words(content, self.survey.files)
+        path = f"`{subject.path}`" + (f" ({what})" if what else "")
+        return phrases.sentence(f"After recovery {path} {subject.found}")
+
+    # -- which call was missing
+
+    def _calls(self, subject: Subject, version: Version) -> list[str]:
+        trace = self.background.trace
+        if trace is None or version.step == _PREPARED:
+            return []
+        missing = what_was_missing(trace, subject.path, version.step)
+        return [phrases.missing(missing), self._advice(missing, version)]
+
+    def _advice(self, missing: Missing, version: Version) -> str:
+        content = self.survey.files.content(version.digest)
+        for directory in self.background.git_directories:
+            component = git_component(missing.path, directory, content)
+            if component is not None:
+                return phrases.git_advice(missing, component)
+        return phrases.advice(missing)
+
+    # -- the writes themselves
+
+    def _lost_writes(self) -> list[str]:
+        """For findings without a file: what the lost writes are."""
+        state = self.case.state
+        lost = sorted([*state.dropped, *(torn.write for torn in state.torn)])
+        if not lost:
+            return [
+                phrases.sentence(
+                    f"Nothing is lost but what had not been sent when the power failed, before "
+                    f"event {state.cut}, {self.evidence.cut_ms:.0f} ms after the start"
+                )
+            ]
+        shown = "; ".join(f"{number}, {self.survey.words(number)}" for number in lost[:3])
+        more = f", and {len(lost) - 3} more" if len(lost) > 3 else ""
+        return [phrases.sentence(f"Lost: write {shown}{more}")]
+
+    def _needed(self, subject: Subject | None) -> str:
+        needed = list(self.case.needed)
+        if not needed:
+            return ""
+        self.named.update(needed)
+        words = phrases.numbers("write", needed)
+        each = "Restored alone, " if len(needed) == 1 else "Each restored alone, "
+        what = self.survey.words(needed[0], subject.path if subject is not None else "")
+        return phrases.sentence(f"{each}{words} ({what}) makes the violation go away")
+
+    def _notes(self, subject: Subject | None) -> list[WriteNote]:
+        state = self.case.state
+        lost = {*state.dropped, *(torn.write for torn in state.torn)}
+        requests = self.survey.log.requests
+        path = subject.path if subject is not None else ""
+        return [
+            WriteNote(
+                number,
+                int(requests.offset_bytes[number]),
+                int(requests.length_bytes[number]),
+                self.survey.words(number, path),
+            )
+            for number in sorted(lost | self.named)[:_NOTES_MAX]
+        ]

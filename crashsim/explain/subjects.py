@@ -1,0 +1,104 @@
+"""Which file a finding is about, which content it should have, and what recovery found there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crashsim.explain.files import KnownFiles, Version
+from crashsim.machines.tree import NodeKind, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The file that a finding is about.
+
+    :ivar path: relative to the filesystem's root.
+    :ivar expected: the content that it was to have; None where no snapshot has the file.
+    :ivar found: what recovery found, in words, after "`path` "; empty without a recovered tree.
+    :ivar right: the recovered file has just the expected content.
+    """
+
+    path: str
+    expected: Version | None
+    found: str
+    right: bool = False
+
+
+def subject_paths(subject: str, files: KnownFiles, git_directories: Sequence[str]) -> list[str]:
+    """The files that a violation's subject may stand for, likeliest first.
+
+    :param subject: a path relative to the filesystem's root, or a name of git (`HEAD`, `index`,
+        `refs/heads/main`, `logs/HEAD`) in one of `git_directories`.
+    """
+    candidates = [subject.strip("/")]
+    for directory in git_directories:
+        candidates.append(f"{directory}/{subject}")
+        if subject.startswith("refs/") or subject == "HEAD":
+            candidates += [f"{directory}/packed-refs", f"{directory}/reftable/tables.list"]
+    return [path for path in dict.fromkeys(candidates) if path in files.paths]
+
+
+def differing_paths(
+    recovered: Tree, files: KnownFiles, begun: Sequence[str], below: str = ""
+) -> list[str]:
+    """The files that are missing or hold what they never held, by a recovered tree.
+
+    :param begun: the names of the steps that had begun when the power failed.
+    """
+    found: list[str] = []
+    for path, versions in files.paths.items():
+        known = [version for version in versions if version.step in begun]
+        if not known or not path.startswith(below):
+            continue
+        node = recovered.nodes.get(path)
+        if node is None or node.digest not in {version.digest for version in known}:
+            found.append(path)
+    return found
+
+
+def describe(
+    path: str,
+    expected: Version | None,
+    files: KnownFiles,
+    begun: Sequence[str],
+    recovered: Tree | None,
+) -> Subject:
+    """Compare a recovered file with the contents that it is known to have had.
+
+    :param begun: the names of the steps that had begun when the power failed.
+    """
+    known = [version for version in files.paths.get(path, ()) if version.step in begun]
+    if recovered is None:
+        return Subject(path, expected, "")
+    node = recovered.nodes.get(path)
+    if node is None:
+        return Subject(path, expected, "is missing")
+    if node.kind is not NodeKind.FILE:
+        return Subject(path, expected, f"is a {node.kind.value}")
+    if expected is not None and node.digest == expected.digest:
+        return Subject(path, expected, "has the right content", right=True)
+    for version in reversed(known):
+        if version.digest == node.digest:
+            found = f"has its content of step `{version.step}`"
+            return Subject(path, expected, f"{found} ({node.size_bytes} bytes)")
+    content = recovered.contents.get(node.digest)
+    wanted = files.content(expected.digest) if expected is not None else None
+    return Subject(path, expected, _damage(node.size_bytes, content, wanted, expected))
+
+
+def _damage(
+    size_bytes: int, content: bytes | None, wanted: bytes | None, expected: Version | None
+) -> str:
+    should = f" instead of {expected.size_bytes}" if expected is not None else ""
+    if size_bytes == 0:
+        return f"is empty (0 bytes{should})"
+    if content is not None and not content.strip(b"\0"):
+        return f"holds nothing but zero bytes ({size_bytes}{should})"
+    if content is None or wanted is None:
+        return f"holds {size_bytes} bytes{should}, in no known version"
+    if wanted.startswith(content):
+        return f"ends after {size_bytes} of {len(wanted)} bytes"
+    first = next(
+        (at for at, (a, b) in enumerate(zip(content, wanted, strict=False)) if a != b),
+        min(len(content), len(wanted)),
+    )
+    return f"holds {size_bytes} bytes{should}, wrong from byte {first} on"

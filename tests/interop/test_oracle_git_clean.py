@@ -1,0 +1,113 @@
+"""Repositories that real git made and nothing damaged: no violation, at any moment."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.git_repository import GitRepository
+
+
+@pytest.fixture(scope="module", params=["sha1", "sha256"])
+def lived_in(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> GitRepository:
+    """A repository that went through everything that changes how it is stored."""
+    repository = GitRepository(tmp_path_factory.mktemp("lived-in"))
+    repository.init(f"--object-format={request.param}")
+    for _ in range(3):
+        repository.commit()
+    repository.git("tag", "--annotate", "v1", "--message", "tag")
+    repository.promise("tag")
+    repository.stash()
+    repository.stash()
+    repository.git("checkout", "--quiet", "-b", "other")
+    repository.promise("checkout")
+    steps = (
+        ("pack-refs", "--all", "--prune"),
+        ("update-index", "--index-version", "4"),
+        ("repack", "-adbq"),
+        ("-c", "core.splitIndex=true", "update-index", "--split-index"),
+        ("rm", "--quiet", "--cached", "d1/f1"),
+        ("multi-pack-index", "write", "--bitmap"),
+        ("commit-graph", "write", "--reachable", "--changed-paths"),
+        ("commit", "--quiet", "--all", "--message", "all"),
+        ("commit-graph", "write", "--reachable", "--split"),
+        ("-c", "index.skipHash=true", "update-index", "--no-split-index", "--force-write-index"),
+        ("merge", "--quiet", "--no-ff", "--message", "merge", "v1~1"),
+        ("checkout", "--quiet", "--detach"),
+        ("stash", "drop", "--quiet"),
+        ("branch", "-D", "main"),
+        ("config", "remote.origin.url", "../x"),
+        ("gc", "--quiet", "--prune=now"),
+        ("reflog", "expire", "--expire=all", "--all"),
+    )
+    for step in steps:
+        repository.git(*step)
+        repository.promise(" ".join(step))
+    return repository
+
+
+def test_every_promised_state_is_clean(lived_in: GitRepository) -> None:
+    for number, tree in enumerate(lived_in.trees, 1):
+        assert lived_in.judge(tree, promises=number) == []
+
+
+def test_the_end_of_the_step_under_way_is_clean(lived_in: GitRepository) -> None:
+    for number, tree in enumerate(lived_in.trees[1:], 1):
+        assert lived_in.judge(tree, promises=number) == []
+
+
+def test_a_state_that_was_left_behind_is_not_clean(lived_in: GitRepository) -> None:
+    """Whatever a step changes is noticed when it is lost."""
+    semantic = 0
+    for number, (before, after) in enumerate(zip(lived_in.trees, lived_in.trees[1:], strict=False)):
+        found = {one.property.value for one in lived_in.judge(before, promises=number + 2)}
+        if lived_in.judge(after, promises=number + 1) == [] and found:
+            semantic += 1
+            assert found <= {"durable"}
+    assert semantic >= 15
+
+
+def test_conflicts_and_intent_to_add(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path)
+    repository.init()
+    repository.commit()
+    repository.git("checkout", "--quiet", "-b", "side")
+    (repository.path / "d1/f1").write_text("side")
+    repository.git("commit", "--quiet", "--all", "--message", "side")
+    repository.git("checkout", "--quiet", "main")
+    (repository.path / "d1/f1").write_text("main")
+    repository.git("commit", "--quiet", "--all", "--message", "main")
+    assert repository.run("merge", "side").returncode == 1
+    (repository.path / "later").write_text("later")
+    repository.git("add", "--intent-to-add", "later")
+    repository.promise("conflict")
+    assert repository.judge(repository.trees[-1]) == []
+
+
+def test_shallow_clone_and_submodule_entry(tmp_path: Path) -> None:
+    origin = GitRepository(tmp_path / "origin")
+    origin.init()
+    for _ in range(3):
+        origin.commit()
+    repository = GitRepository(tmp_path / "clone")
+    repository.path.mkdir(parents=True)
+    origin.git("clone", "--quiet", "--depth=2", f"file://{origin.path}", str(repository.path))
+    oid = origin.git("rev-parse", "HEAD")
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{oid},module")
+    repository.git("commit", "--quiet", "--message", "submodule")
+    repository.promise("clone")
+    assert repository.judge(repository.trees[-1]) == []
+
+
+def test_before_init_and_before_the_first_promise(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path)
+    repository.promise("nothing")
+    repository.init()
+    repository.commit()
+    nothing, initialised, _, committed = repository.trees
+    assert repository.judge(nothing, promises=0) == []
+    assert repository.judge(nothing, promises=1) == []
+    assert repository.judge(initialised, promises=1) == []
+    assert repository.judge(committed, promises=0) == []
+    assert repository.rules(nothing, promises=2) == {"repository-lost"}

@@ -1,0 +1,134 @@
+"""Deciding when guests die or checks give no answer."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from crashsim.disk.state import CrashState
+from crashsim.errors import InfrastructureError
+from crashsim.explore.recovery import GuestLost
+from crashsim.explore.verdict import DecidedBy
+from crashsim.machines.protocol import Guest
+from crashsim.machines.tree import Tree
+from crashsim.oracles.protocol import Blame, Inconclusive, Moment, Property, Violation
+from tests.support.toy_exploring import Toy, ToyAttempt, ToyOracle, ToyRecoverer
+from tests.support.toy_store import Put
+
+PUTS = (Put(1), Put(2), Put(3), Put(4))
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Toy:
+    return Toy.record(tmp_path / "log", PUTS)
+
+
+class MortalRecoverer(ToyRecoverer):
+    """Loses its guest on one state so many times, or on all states."""
+
+    def __init__(self, toy: Toy, deadly: CrashState | None, deaths: int, *, panicked: bool) -> None:
+        super().__init__(toy.images)
+        self.deadly = deadly
+        self.deaths = deaths
+        self.panicked = panicked
+
+    @contextmanager
+    def recover(self, state: CrashState) -> Iterator[ToyAttempt]:
+        if self.deadly in (state, None) and self.deaths:
+            self.deaths -= 1
+            raise GuestLost("the guest died", panicked=self.panicked)
+        with super().recover(state) as attempt:
+            yield attempt
+
+
+def middle(toy: Toy) -> CrashState:
+    return CrashState((toy.timeline.start + toy.timeline.end) // 2)
+
+
+def test_a_guest_that_dies_once_is_replaced_and_says_nothing(toy: Toy) -> None:
+    recoverer = MortalRecoverer(toy, middle(toy), 1, panicked=True)
+    verdict = toy.decider().decide(middle(toy), recoverer)
+    assert verdict.clean
+    assert recoverer.recoveries == 1
+
+
+def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(toy: Toy) -> None:
+    recoverer = MortalRecoverer(toy, middle(toy), 2, panicked=True)
+    (violation,) = toy.decider().decide(middle(toy), recoverer).violations
+    assert violation.property is Property.RECOVERABLE
+    assert violation.rule == "kernel-panic"
+    assert violation.blame is Blame.FILESYSTEM
+    assert recoverer.recoveries == 1, "a sound disk was recovered before that was claimed"
+
+
+def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy) -> None:
+    recoverer = MortalRecoverer(toy, middle(toy), 2, panicked=False)
+    decider = toy.decider()
+    verdict = decider.decide(middle(toy), recoverer)
+    assert not verdict.violations
+    assert not verdict.clean
+    assert "lost twice" in verdict.inconclusive
+    assert decider.decide(middle(toy), recoverer).clean, "and nothing was learnt from it"
+
+
+@pytest.mark.parametrize("panicked", [True, False])
+def test_guests_that_die_on_a_sound_disk_are_an_infrastructure_failure(
+    toy: Toy, panicked: bool
+) -> None:
+    recoverer = MortalRecoverer(toy, None, 3, panicked=panicked)
+    with pytest.raises(InfrastructureError, match="do not even survive"):
+        toy.decider().decide(middle(toy), recoverer)
+
+
+class UnsureOracle(ToyOracle):
+    """Its exercise never answers; `found` is what the tree alone tells."""
+
+    found: tuple[Violation, ...] = ()
+    exercises = 0
+
+    def judge(self, tree: Tree, moment: Moment) -> list[Violation]:
+        return list(self.found)
+
+    def exercise_key(self, tree: Tree, moment: Moment) -> object | None:
+        return "always the same"
+
+    def exercise(self, guest: Guest, root: str, tree: Tree, moment: Moment) -> list[Violation]:
+        self.exercises += 1
+        raise Inconclusive("it hung")
+
+
+def test_an_inconclusive_check_is_neither_clean_nor_a_violation(toy: Toy) -> None:
+    oracle = UnsureOracle()
+    exploration = toy.explore(states=40, oracle=oracle)
+    assert not exploration.verdicts
+    assert len(exploration.inconclusive) == exploration.explored == 40
+    assert set(exploration.inconclusive.values()) == {"it hung"}
+    assert oracle.exercises == 1, "what hung once is not tried again under the same key"
+    assert exploration.properties[Property.INTACT] == (0, 0)
+
+
+def test_a_violation_stands_where_the_check_broke_down_later(toy: Toy) -> None:
+    oracle = UnsureOracle()
+    oracle.found = (Violation(Property.INTACT, "broken", "file", "it is broken"),)
+    exploration = toy.explore(states=40, oracle=oracle)
+    assert len(exploration.verdicts) == len(exploration.inconclusive) == exploration.explored
+    assert exploration.failures[0].states == 40
+
+
+def test_without_prunings_every_state_is_exercised(toy: Toy) -> None:
+    oracle = UnsureOracle()
+    exploration = toy.explore(states=40, oracle=oracle, prunings=frozenset())
+    assert oracle.exercises == 40
+    assert exploration.decided_by == {DecidedBy.CHECK: 40}
+
+
+def test_new_promises_on_a_known_image_are_judged_without_a_guest(toy: Toy) -> None:
+    decider = toy.decider(frozenset({DecidedBy.SAME_IMAGE}))
+    recoverer = ToyRecoverer(toy.images)
+    position = int(toy.timeline.promise_positions[1])
+    before, after = CrashState(position), CrashState(position + 1)
+    assert decider.decide(before, recoverer).decided_by is DecidedBy.CHECK
+    assert decider.decide(after, recoverer).decided_by is DecidedBy.SAME_IMAGE
+    assert decider.moment(after).promises == ("1=0", "2=1")
+    assert recoverer.recoveries == 1

@@ -1,0 +1,184 @@
+"""Shrinking and telling, on recordings of the toy store."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crashsim.disk.state import CrashState, TornWrite
+from crashsim.explore.cuts import meaningful_cuts
+from crashsim.explore.exploration import Failure, simplicity
+from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, minimize
+from crashsim.explore.needed import Telling, restorations, tell
+from crashsim.explore.shrink import Trials, shrink
+from crashsim.explore.verdict import Verdict
+from crashsim.oracles.protocol import Property
+from tests.support.toy_exploring import Toy, ToyRecoverer
+from tests.support.toy_store import Flaw, Put
+
+PUTS = (Put(1), Put(2, 2), Put(1, 0, True), Put(3, 1))
+
+
+class Shrinking:
+    """One recording, its decider, and what shrinking asked of it."""
+
+    def __init__(self, directory: Path, flaw: Flaw) -> None:
+        self.toy = Toy.record(directory / "log", PUTS, flaw)
+        self.decider = self.toy.decider()
+        self.recoverer = ToyRecoverer(self.toy.images)
+        self.asked: list[CrashState] = []
+
+    def decide(self, state: CrashState) -> Verdict:
+        self.toy.images.check_legal(state)
+        self.asked.append(state)
+        return self.decider.decide(state, self.recoverer)
+
+    def trials(self, failure: Failure, budget: ShrinkBudget | None = None) -> Trials:
+        return Trials(
+            self.decide,
+            self.toy.timeline,
+            failure.kind,
+            failure.state,
+            failure.violation,
+            budget or ShrinkBudget(),
+        )
+
+    def reduce(self, failure: Failure) -> tuple[Trials, Telling]:
+        trials = self.trials(failure)
+        assert shrink(trials, meaningful_cuts(self.toy.timeline))
+        return trials, tell(trials)
+
+
+def failures_everywhere(shrinking: Shrinking) -> list[Failure]:
+    """Every explored state that fails, as a failure of its own."""
+    exploration = shrinking.toy.explore()
+    return [
+        Failure(state, violation)
+        for state, violations in exploration.verdicts.items()
+        for violation in violations
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("flaw", "dropped", "torn"),
+    [
+        # Requests: 0 superblock, 1 flush; then value, commit record, flush of the first put ...
+        (Flaw.MISSING_FLUSH, {2}, set()),
+        # ... or commit record, value, flush.
+        (Flaw.COMMIT_FIRST, {3}, set()),
+        # ... or value, flush that does not cover it, commit record, flush.
+        (Flaw.FLUSH_IN_FLIGHT, {2}, set()),
+        # ... or value, flush, commit record, and the promise at once.
+        (Flaw.EARLY_PROMISE, {4}, set()),
+        # Superblocks are rewritten after the third put.
+        (Flaw.ONE_SUPERBLOCK, set(), {TornWrite(18, (0,))}),
+    ],
+)
+def test_every_flaw_is_found_and_shrunk_to_its_first_chance(
+    tmp_path: Path, flaw: Flaw, dropped: set[int], torn: set[TornWrite], seed: int
+) -> None:
+    shrinking = Shrinking(tmp_path, flaw)
+    (failure,) = shrinking.toy.explore(states=300, seed=seed).failures
+    trials, telling = shrinking.reduce(failure)
+    assert telling.state == trials.best
+    assert set(telling.state.dropped) == dropped
+    assert set(telling.state.torn) == torn
+    assert set(telling.needed) == dropped | {tear.write for tear in torn}
+    assert telling.clean
+
+
+@pytest.mark.parametrize("flaw", [Flaw.MISSING_FLUSH, Flaw.EARLY_PROMISE, Flaw.ONE_SUPERBLOCK])
+def test_whatever_it_starts_from_it_ends_in_a_minimal_failing_state(
+    tmp_path: Path, flaw: Flaw
+) -> None:
+    shrinking = Shrinking(tmp_path, flaw)
+    for failure in failures_everywhere(shrinking)[::4]:
+        trials = shrinking.trials(failure)
+        assert shrink(trials, meaningful_cuts(shrinking.toy.timeline))
+        assert trials.fails(trials.best)
+        assert simplicity(trials.best) <= simplicity(failure.state)
+        for _, restored in restorations(trials.best):
+            assert not trials.fails(restored)
+
+
+def test_a_spent_budget_leaves_the_simplest_state_so_far(tmp_path: Path) -> None:
+    shrinking = Shrinking(tmp_path, Flaw.ONE_SUPERBLOCK)
+    worst = max(failures_everywhere(shrinking), key=lambda failure: simplicity(failure.state))
+    trials = shrinking.trials(worst, ShrinkBudget(checks=1))
+    assert not shrink(trials, meaningful_cuts(shrinking.toy.timeline))
+    assert shrinking.decide(trials.best).violations
+
+
+def test_nothing_is_asked_twice_and_prunings_are_free(tmp_path: Path) -> None:
+    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+    (failure,) = shrinking.toy.explore(states=300).failures
+    trials, _ = shrinking.reduce(failure)
+    assert len(shrinking.asked) == len(set(shrinking.asked))
+    assert trials.budget.spent < len(shrinking.asked)
+
+
+def test_a_prefix_is_told_by_the_write_that_it_lacks(tmp_path: Path) -> None:
+    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+    prefixes = [
+        failure for failure in failures_everywhere(shrinking) if simplicity(failure.state)[1] == 0
+    ]
+    assert prefixes
+    for failure in prefixes:
+        trials, telling = shrinking.reduce(failure)
+        (lost,) = telling.needed
+        assert telling.state.dropped == {lost}
+        assert trials.violation.property is Property.INTACT
+        assert trials.verdict(CrashState(telling.state.cut)).clean
+
+
+def test_a_violation_that_no_later_write_mends_stays_a_plain_cut(tmp_path: Path) -> None:
+    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+    (failure,) = shrinking.toy.explore(states=300).failures
+    broken = shrinking.decide(failure.state)
+    trials = Trials(
+        lambda _: broken,
+        shrinking.toy.timeline,
+        failure.kind,
+        failure.state,
+        failure.violation,
+        ShrinkBudget(),
+    )
+    shrink(trials, meaningful_cuts(shrinking.toy.timeline))
+    telling = tell(trials)
+    assert telling == Telling(CrashState(shrinking.toy.timeline.start), (), clean=False)
+
+
+@given(st.sets(st.integers(0, 30)), st.integers(0, 40))
+def test_ddmin_keeps_exactly_what_is_needed(needed: set[int], count: int) -> None:
+    items = list(range(count))
+    wanted = needed & set(items)
+
+    def fails(some: Sequence[int]) -> bool:
+        return wanted <= set(some)
+
+    assert set(minimize(items, fails)) == wanted
+
+
+@given(st.integers(1, 20), st.integers(1, 12), st.integers(0, 5))
+def test_ddmin_is_one_minimal_where_failing_is_not_monotone(
+    count: int, modulus: int, rest: int
+) -> None:
+    def fails(some: Sequence[int]) -> bool:
+        return sum(some) % modulus == sum(range(count)) % modulus and len(some) >= rest
+
+    smallest = minimize(range(count), fails)
+    if smallest != list(range(count)):
+        assert fails(smallest)
+    for index in range(len(smallest)):
+        assert not fails(smallest[:index] + smallest[index + 1 :])
+
+
+def test_a_budget_ends_by_checks_and_by_time() -> None:
+    ShrinkBudget(checks=1).require()
+    with pytest.raises(BudgetSpent):
+        ShrinkBudget(checks=0).require()
+    with pytest.raises(BudgetSpent):
+        ShrinkBudget(seconds=0).require()
