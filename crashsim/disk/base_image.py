@@ -8,11 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from crashsim.disk.request import PAGE_BYTES
-from crashsim.errors import UsageError
+from crashsim.errors import InfrastructureError, UsageError
 
 
 class BaseUnreadable(UsageError):
     """The base image of a recording is missing or too large."""
+
+
+class BaseReadFailed(InfrastructureError):
+    """The host failed to read a base image that it could open."""
 
 
 class BaseImage:
@@ -20,6 +24,7 @@ class BaseImage:
 
     def __init__(self, path: Path, size_bytes: int) -> None:
         """Open it for a disk of `size_bytes`. Raises BaseUnreadable."""
+        self._path = path
         try:
             self._file = path.open("rb")
         except OSError as error:
@@ -38,10 +43,14 @@ class BaseImage:
         return np.unique(np.concatenate(parts))
 
     def read_into(self, offset_bytes: int, buffer: memoryview) -> None:
-        """Read; what is beyond the end of the image stays as it is in the buffer."""
+        """Read; what is beyond the end of the image stays as it is. Raises BaseReadFailed."""
         done = 0
         while done < len(buffer):
-            count = os.preadv(self._file.fileno(), [buffer[done:]], offset_bytes + done)
+            try:
+                count = os.preadv(self._file.fileno(), [buffer[done:]], offset_bytes + done)
+            except OSError as error:
+                # Not the guest's own disk's error: it must never get there as one.
+                raise BaseReadFailed(f"{self._path}: cannot be read: {error.strerror}") from error
             if not count:
                 return
             done += count

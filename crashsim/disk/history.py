@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from crashsim.disk.log import Requests
 from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation
+from crashsim.errors import UsageError
 
 SECTORS_PER_PAGE = PAGE_BYTES // SECTOR_BYTES
 
@@ -27,6 +28,14 @@ FROM_BASE = -1
 
 Int64s = npt.NDArray[np.int64]
 Uint32s = npt.NDArray[np.uint32]
+
+
+MAXIMUM_PAGE_WRITES = 1 << 26
+"""256 GiB of data. Beyond is no recording but an attempt to use up all memory with discards."""
+
+
+class LogTooLarge(UsageError):
+    """A log whose index would not fit into memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +66,7 @@ class History:
 
     @classmethod
     def build(cls, requests: Requests, base_pages: Int64s) -> "History":
-        """Index all requests.
+        """Index all requests. Raises LogTooLarge.
 
         :param base_pages: ascending numbers of the pages where the base may hold data.
         """
@@ -69,6 +78,10 @@ class History:
         sectors, is_page = _cells(pages, first_sector, end_sector)
         low = np.searchsorted(sectors, first_sector)
         high = np.searchsorted(sectors, end_sector)
+        if int((high - low).sum()) > MAXIMUM_PAGE_WRITES:
+            raise LogTooLarge(
+                f"a log of more than {MAXIMUM_PAGE_WRITES} page writes cannot be explored"
+            )
         cells, owner = _expand(low, high)
         starts = np.zeros(len(sectors) + 1, np.int64)
         np.cumsum(np.bincount(cells, minlength=len(sectors)), out=starts[1:])

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from collections.abc import Callable
 
 from crashsim.disk.nbd_connection import Connection
 from crashsim.disk.nbd_protocol import handshake
@@ -53,7 +54,7 @@ class NbdServer:
         """Begin to serve, in the background."""
         listening = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         if listening:
-            self._spawn(self._accept, ())
+            self._spawn(self._accept)
         else:
             self._add(self._socket)
 
@@ -88,8 +89,7 @@ class NbdServer:
             thread.join()
         self._socket.close()
 
-    def _spawn(self, target: object, arguments: tuple[socket.socket, ...]) -> None:
-        assert callable(target)
+    def _spawn(self, target: Callable[..., None], *arguments: socket.socket) -> None:
         thread = threading.Thread(target=target, args=arguments, name="nbd", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -107,10 +107,11 @@ class NbdServer:
             self._add(connection)
 
     def _add(self, connection: socket.socket) -> None:
+        connection.setblocking(True)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
         with self._state:
             self._connections.add(connection)
-        self._spawn(self._serve, (connection,))
+        self._spawn(self._serve, connection)
 
     def _serve(self, connection: socket.socket) -> None:
         try:

@@ -8,33 +8,40 @@ from crashsim.explain.evidence import Commit, Evidence, Fate
 from crashsim.explain.files import Version
 from crashsim.explain.lineage import Trace
 from crashsim.explain.trail import Carrier, Trail, follow
+from crashsim.explain.unrelated import UnrelatedData
 
 _PREPARED = "prepare"
+_ENTRY = "Its directory entry"
+_ENTRY_BY_NAME = "A directory entry of its name (the first since the step began)"
 
 
 class DiskAccount:
     """Tells what became of one version of a file in one crash state.
 
     :ivar named: the writes that the sentences name.
+    :ivar entry_lost: the directory entry is not on the disk.
     """
 
-    def __init__(self, evidence: Evidence, trace: Trace | None) -> None:
-        """Tell about the state of `evidence`; the trace tells who asked for a sync."""
+    def __init__(self, evidence: Evidence, unrelated: UnrelatedData, trace: Trace | None) -> None:
+        """Tell about the state of `evidence`; the others tell who asked for a sync."""
         self.evidence = evidence
+        self.unrelated = unrelated
         self.survey = evidence.survey
         self.trace = trace
         self.named: set[int] = set()
+        self.entry_lost = False
 
     def sentences(self, version: Version) -> list[str]:
         """About its directory entry, its data, and its inode if that is what is missing."""
         trail = follow(self.survey, version)
         counted = next((c for c in trail.entries if self.evidence.counts(c)), None)
+        self.entry_lost = bool(trail.entries) and counted is None
         sentences = [self._entry(version, trail, counted)]
         if trail.inline:
             inside = "Its content, which is kept inside its metadata,"
             sentences.append(self._carried(inside, trail.inline))
             return sentences
-        sentences.append(self._data(trail, counted))
+        sentences.append(self._data(version, trail, counted))
         lost = [write for write in trail.data if not self.evidence.on_disk(write)]
         if trail.data and not trail.pages_missing and not lost and trail.inodes:
             inode = "Its inode, which says where that data is,"
@@ -45,12 +52,13 @@ class DiskAccount:
         if counted is not None:
             commit = self.evidence.commit(counted)
             assert commit is not None  # what counts has a commit
+            which = _ENTRY_BY_NAME if trail.by_name else _ENTRY
             return phrases.sentence(
-                f"Its directory entry reached the disk with {self._commit_words(commit)}"
+                f"{which} reached the disk with {self._commit_words(commit)}"
                 f"{self._cause_words(commit)}"
             )
         if trail.entries:
-            return self._carried("Its directory entry", trail.entries)
+            return self._carried(_ENTRY_BY_NAME if trail.by_name else _ENTRY, trail.entries)
         if trail.unclear:
             return phrases.sentence(
                 f"How its directory entry reached the disk could not be told: {trail.unclear}"
@@ -85,21 +93,29 @@ class DiskAccount:
         writes = phrases.numbers("write", commit.writes)
         at = self.evidence.durable_at(commit.write)
         when = f"at {self.evidence.submitted_ms(commit.write):.0f} ms"
-        durable = f", durable since event {at}" if sent and at is not None else ""
+        durable = ", not durable yet" if sent else ""
+        if sent and at is not None and at < self.evidence.state.cut:
+            durable = f", durable since event {at}"
         return f"{self.survey.layout.fstype}'s {commit.what} ({writes}; sent {when}{durable})"
 
     def _cause_words(self, commit: Commit) -> str:
-        cause = commit_cause(self.survey, commit, self.trace)
+        cause = commit_cause(self.survey, commit, self.unrelated, self.trace)
         if cause.write is not None:
             self.named.add(cause.write)
         return phrases.cause(cause)
 
-    def _data(self, trail: Trail, entry: Carrier | None) -> str:
+    def _data(self, version: Version, trail: Trail, entry: Carrier | None) -> str:
         if not trail.data:
-            return "Its data could not be told from the log: no write holds that content."
+            known = self.survey.files.content(version.digest) is not None
+            replaced = self.survey.files.paths[version.path][-1] != version
+            if known and replaced:
+                return "Its data was never sent: a later version replaced it before."
+            return "Its data could not be told from the log: no write was found to hold it."
         self.named.update(trail.data)
         shown = phrases.numbers("write", trail.data)
         partly = f", {trail.pages_missing} of its pages in no write" if trail.pages_missing else ""
+        if trail.twin:
+            partly += f", or that of `{trail.twin}`, which is equal"
         lost = [write for write in trail.data if not self.evidence.on_disk(write)]
         if not lost:
             return phrases.sentence(f"Its data ({shown}{partly}) was on the disk")

@@ -121,22 +121,21 @@ def pieces(data: bytes, size: int) -> Iterator[tuple[int, bytes]]:
 
 
 def merged(blocks: Sequence[Block]) -> list[Block]:
-    """Join neighbours that differ in nothing but their place (runs of data, of one area)."""
+    """Join neighbours of unknown kind; blocks of metadata stay apart, each is read on its own."""
     joined: list[Block] = []
     for block in blocks:
         last = joined[-1] if joined else None
-        if last is not None and last.home is None and _alike(last, block):
+        alike = last is not None and (last.role, last.what) == (block.role, block.what)
+        if last is not None and alike and block.role is Role.UNKNOWN:
             length = last.length_bytes + block.length_bytes
-            joined[-1] = Block(last.start, length, last.role, last.what, last.transaction)
+            joined[-1] = Block(last.start, length, last.role, last.what)
         else:
             joined.append(block)
     return joined
 
 
-def _alike(one: Block, other: Block) -> bool:
-    return (one.role, one.what, one.transaction, one.home) == (
-        other.role,
-        other.what,
-        other.transaction,
-        other.home,
-    )
+def shown(names: list[bytes], most: int = 3) -> str:
+    """Some file names in words, with escapes for what is not printable."""
+    texts = [repr(name.decode("utf-8", "backslashreplace"))[1:-1] for name in names]
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more

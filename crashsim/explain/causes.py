@@ -8,6 +8,7 @@ from crashsim.explain.blocks import Role
 from crashsim.explain.evidence import Commit
 from crashsim.explain.lineage import FileEvent, Trace
 from crashsim.explain.survey import Survey
+from crashsim.explain.unrelated import UnrelatedData
 from crashsim.workloads.marks import END, step_name
 
 
@@ -50,7 +51,9 @@ def step_at(survey: Survey, position: int) -> str:
     return step
 
 
-def commit_cause(survey: Survey, commit: Commit, trace: Trace | None) -> CommitCause:
+def commit_cause(
+    survey: Survey, commit: Commit, unrelated: UnrelatedData, trace: Trace | None
+) -> CommitCause:
     """What made the filesystem write a commit.
 
     - The unrelated process (the `fsync` disturbance) fsyncs what it appended: its data is then
@@ -66,8 +69,8 @@ def commit_cause(survey: Survey, commit: Commit, trace: Trace | None) -> CommitC
     syncs = None
     if trace is not None and step in trace.steps:
         syncs = [event for event in trace.syncs if event.step == step]
-    if survey.unrelated.fsyncs:
-        write = _unrelated_write(survey, commit)
+    if unrelated.fsyncs:
+        write = _unrelated_write(survey, commit, unrelated)
         cause = Cause.UNKNOWN if write is None else Cause.OTHER_PROCESS
         return CommitCause(cause, step, write, syncs)
     if syncs is None or len(syncs) > 1:
@@ -75,12 +78,12 @@ def commit_cause(survey: Survey, commit: Commit, trace: Trace | None) -> CommitC
     return CommitCause(Cause.ONE_SYNC if syncs else Cause.FILESYSTEM, step, None, syncs)
 
 
-def _unrelated_write(survey: Survey, commit: Commit) -> int | None:
+def _unrelated_write(survey: Survey, commit: Commit, unrelated: UnrelatedData) -> int | None:
     """The last write with the unrelated process's data after the last commit and up to this one."""
     for number in reversed(_window(survey, commit)):
         # Small files may lie inside tree blocks.
         metadata = any(block.role is Role.METADATA for block in survey.writes[number].blocks)
-        if survey.unrelated.has_fsynced(survey.log.payload(number), anywhere=metadata):
+        if unrelated.has_fsynced(survey.log.payload(number), anywhere=metadata):
             return number
     return None
 

@@ -29,7 +29,8 @@ class Commit:
 
     :ivar write: the write that ends the transaction; the carrier's own where it needs none.
     :ivar transaction: the filesystem's number for it; empty where it has none.
-    :ivar writes: all writes of the transaction, in order.
+    :ivar writes: the writes that have to be there: all of a journal's transaction; of others the
+        carrier and the one that ends it.
     :ivar what: the ending block, in words.
     """
 
@@ -101,32 +102,40 @@ class Evidence:
 
     def _find_commit(self, carrier: Carrier) -> Commit | None:
         block = carrier.block
-        own = Commit(carrier.write, block.transaction, (carrier.write,), block.what)
-        if block.role is Role.FSYNC:
-            return own
         at_home = block.role is Role.METADATA and not block.transaction
-        if at_home and self.survey.layout.fstype in _IN_PLACE:
-            return own
-        writes: list[int] = []
+        if block.role is Role.FSYNC or (at_home and self.survey.layout.fstype in _IN_PLACE):
+            return Commit(carrier.write, block.transaction, (carrier.write,), block.what)
+        members: list[int] = []
         for write in self.survey.writes.values():
             here = [
                 each
                 for each in write.blocks
                 if each.transaction and each.transaction == (block.transaction or each.transaction)
             ]
-            if here and (block.transaction or write.number >= carrier.write):
-                writes.append(write.number)
+            if here and block.home is not None:
+                members.append(write.number)
             for each in here:
                 if each.role is Role.COMMIT and write.number >= carrier.write:
-                    return Commit(write.number, each.transaction, tuple(writes), each.what)
+                    members = sorted({*members, carrier.write, write.number})
+                    return Commit(write.number, each.transaction, tuple(members), each.what)
         return None
 
     def counts(self, carrier: Carrier) -> bool:
         """Whether recovery of this state finds what the carrier says."""
         commit = self.commit(carrier)
-        if commit is None or not self.on_disk(carrier.write):
+        if commit is None or not all(map(self.on_disk, (carrier.write, *commit.writes))):
             return False
-        return all(self.on_disk(write) for write in commit.writes)
+        return not self._log_ends_before(commit.write)
+
+    def _log_ends_before(self, write: int) -> bool:
+        """Whether a part of the log before `write` is lost: it is replayed up to the first gap."""
+        lost = {*self.state.dropped, *(torn.write for torn in self.state.torn)}
+        return any(
+            block.role in _LOG and number < write
+            for number in lost
+            if number in self.survey.writes
+            for block in self.survey.writes[number].blocks
+        )
 
     def durable_at(self, write: int) -> int | None:
         """The event since which a write is durable; None if it never is."""
@@ -134,6 +143,7 @@ class Evidence:
         return None if position == NEVER else position - 1
 
 
+_LOG = frozenset({Role.COMMIT, Role.JOURNAL})
 _IN_PLACE = frozenset({"ext4", "xfs"})
 """Filesystems that write metadata to its one home. The others write it anew elsewhere, and it
 counts once something that counts points to it."""

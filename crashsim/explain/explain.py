@@ -6,6 +6,7 @@ to be unknown and never guessed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from crashsim.disk.state import CrashState
 from crashsim.explain import phrases
@@ -19,6 +20,8 @@ from crashsim.explain.missing import Missing, what_was_missing
 from crashsim.explain.subjects import Subject, describe, differing_paths, subject_paths
 from crashsim.explain.survey import Survey
 from crashsim.explain.trail import follow
+from crashsim.explain.unrelated import UnrelatedData
+from crashsim.faults.disturbances import Disturbance
 from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Violation
 from crashsim.workloads.marks import step_name
@@ -60,13 +63,20 @@ class Background:
     """What is the same for all findings of a recording.
 
     :ivar trace: of another run of the same steps; None: sentences about calls are left out.
+    :ivar disturbances: what the recording was made with.
     :ivar git_directories: the repositories on the filesystem, relative to its root; empty for a
         program that is not git: its findings are explained without a word of git.
     """
 
     survey: Survey
     trace: Trace | None = None
+    disturbances: Sequence[Disturbance] = ()
     git_directories: Sequence[str] = ()
+
+    @cached_property
+    def unrelated(self) -> UnrelatedData:
+        """What the disturbances wrote."""
+        return UnrelatedData(self.disturbances)
 
 
 @dataclass(frozen=True)
@@ -107,23 +117,30 @@ class _Explainer:
         subject = self._subject()
         sentences = [self._what_is_broken(subject)]
         if subject is not None and subject.expected is not None:
-            if not subject.right:
-                account = DiskAccount(self.evidence, self.background.trace)
-                sentences += account.sentences(subject.expected)
-                self.named |= account.named
-            sentences += self._calls(subject, subject.expected)
+            sentences += self._about_file(subject, subject.expected)
         elif subject is None:
             sentences += self._lost_writes()
         sentences.append(self._needed(subject))
         return Explanation([each for each in sentences if each], self._notes(subject))
+
+    def _about_file(self, subject: Subject, version: Version) -> list[str]:
+        background = self.background
+        account = DiskAccount(self.evidence, background.unrelated, background.trace)
+        sentences = [] if subject.right else account.sentences(version)
+        self.named |= account.named
+        if background.trace is not None and version.step != _PREPARED:
+            missing = what_was_missing(background.trace, subject.path, version.step)
+            sentences += [phrases.missing(missing), self._advice(missing, version)]
+            if account.entry_lost:
+                sentences.append(phrases.directory_advice(missing))
+        return sentences
 
     # -- which file
 
     def _subject(self) -> Subject | None:
         files, recovered = self.survey.files, self.case.recovered
         begun = self._begun_steps()
-        text = self.case.violation.subject
-        paths = subject_paths(text, files, self.background.git_directories)
+        paths = subject_paths(self.case.violation, files, self.background.git_directories)
         if not paths:
             paths = self._paths_of_lost_writes()
         if not paths and recovered is not None:
@@ -137,12 +154,17 @@ class _Explainer:
         return chosen[0] if chosen else None
 
     def _likeliest(self, path: str, begun: Sequence[str]) -> Version | None:
-        """The version that a path was to have: the newest one that its directory entry shows.
+        """The version that a path was to have.
 
-        Where no entry that counts can be told, the newest one of a step that had ended (a mark came
+        A damaged file of the right size is the newest of that size. Else the newest one whose
+        directory entry is on the disk; else the newest one of a step that had ended (a mark came
         after it), then the newest one of all that had begun.
         """
         versions = [v for v in self.survey.files.paths.get(path, ()) if v.step in begun]
+        node = self.case.recovered.nodes.get(path) if self.case.recovered is not None else None
+        for version in reversed(versions):
+            if node is not None and 0 < node.size_bytes == version.size_bytes:
+                return version
         for version in reversed(versions):
             if any(map(self.evidence.counts, follow(self.survey, version).entries)):
                 return version
@@ -151,14 +173,16 @@ class _Explainer:
         return chosen[-1] if chosen else None
 
     def _ended_steps(self) -> set[str]:
+        """The steps that had begun, without the last one if no mark came after its own."""
         before = [m for m in self.survey.log.marks if m.position < self.case.state.cut]
-        names = [step_name(mark.text) for mark in before]
-        return {name for name in names[:-1] if name is not None} | {_PREPARED}
+        last = step_name(before[-1].text) if before else None
+        return {step for step in self._begun_steps() if step != last}
 
     def _begun_steps(self) -> list[str]:
-        before = (m for m in self.survey.log.marks if m.position < self.case.state.cut)
-        names = [name for mark in before if (name := step_name(mark.text)) is not None]
-        return [_PREPARED, *names]
+        """The steps that had begun; also those of which no mark says when (`prepare`)."""
+        marks = self.survey.log.marks
+        later = {step_name(m.text) for m in marks if m.position >= self.case.state.cut}
+        return [step for step in self.survey.files.steps if step not in later]
 
     def _paths_of_lost_writes(self) -> list[str]:
         """The files with data in the writes that the violation hangs on."""
@@ -179,13 +203,6 @@ class _Explainer:
         return phrases.sentence(f"After recovery {path} {subject.found}")
 
     # -- which call was missing
-
-    def _calls(self, subject: Subject, version: Version) -> list[str]:
-        trace = self.background.trace
-        if trace is None or version.step == _PREPARED:
-            return []
-        missing = what_was_missing(trace, subject.path, version.step)
-        return [phrases.missing(missing), self._advice(missing, version)]
 
     def _advice(self, missing: Missing, version: Version) -> str:
         content = self.survey.files.content(version.digest)
@@ -208,7 +225,7 @@ class _Explainer:
                     f"event {state.cut}, {self.evidence.cut_ms:.0f} ms after the start"
                 )
             ]
-        shown = "; ".join(f"{number}, {self.survey.words(number)}" for number in lost[:3])
+        shown = "; ".join(f"{number}, {self._words(number)}" for number in lost[:3])
         more = f", and {len(lost) - 3} more" if len(lost) > 3 else ""
         return [phrases.sentence(f"Lost: write {shown}{more}")]
 
@@ -219,20 +236,23 @@ class _Explainer:
         self.named.update(needed)
         words = phrases.numbers("write", needed)
         each = "Restored alone, " if len(needed) == 1 else "Each restored alone, "
-        what = self.survey.words(needed[0], subject.path if subject is not None else "")
+        what = self._words(needed[0], subject)
         return phrases.sentence(f"{each}{words} ({what}) makes the violation go away")
 
     def _notes(self, subject: Subject | None) -> list[WriteNote]:
         state = self.case.state
         lost = {*state.dropped, *(torn.write for torn in state.torn)}
         requests = self.survey.log.requests
-        path = subject.path if subject is not None else ""
         return [
             WriteNote(
                 number,
                 int(requests.offset_bytes[number]),
                 int(requests.length_bytes[number]),
-                self.survey.words(number, path),
+                self._words(number, subject),
             )
             for number in sorted(lost | self.named)[:_NOTES_MAX]
         ]
+
+    def _words(self, number: int, subject: Subject | None = None) -> str:
+        path = subject.path if subject is not None else ""
+        return self.survey.words(number, path, self.background.unrelated)

@@ -7,13 +7,22 @@ Formats: the kernel's filesystems/ext4 documentation ("Super Block", "Block Grou
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, pieces, unpack
+from crashsim.explain.blocks import (
+    Block,
+    NoLayout,
+    Owner,
+    ReadBytes,
+    Role,
+    merged,
+    pieces,
+    shown,
+    unpack,
+)
 from crashsim.explain.ext4_files import (
     directory_entries,
     inode_size,
     is_extent_node,
     read_extents,
-    shown,
 )
 from crashsim.explain.jbd2 import Journal
 

@@ -73,10 +73,3 @@ def directory_entries(block: bytes) -> list[tuple[int, bytes]] | None:
             found.append((inode, name))
         at += record
     return found if block and at == len(block) else None
-
-
-def shown(names: list[bytes], most: int = 3) -> str:
-    """Some file names in words, with escapes for what is not printable."""
-    texts = [repr(name.decode("utf-8", "backslashreplace"))[1:-1] for name in names]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more

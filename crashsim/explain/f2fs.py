@@ -4,36 +4,30 @@ Format: the kernel's filesystems/f2fs documentation ("On-disk Layout", "Index St
 public header include/linux/f2fs_fs.h. Everything on disk is little-endian; a block is 4 KiB.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from crashsim.explain.blocks import Block, NoLayout, Owner, ReadBytes, Role, merged, pieces, unpack
+from crashsim.explain import f2fs_dentries
+from crashsim.explain.blocks import (
+    Block,
+    NoLayout,
+    Owner,
+    ReadBytes,
+    Role,
+    merged,
+    pieces,
+    shown,
+    unpack,
+)
 
 _MAGIC = 0xF2F52010
 _BLOCK = 4096
 _FOOTER = 4072
 _COLD, _FSYNC, _DENTRY = 1, 2, 4
 _NAME_BYTES_MAX = 255
-_SLOT = 8
 _ADDRESSES, _ADDRESSES_END = 360, 360 + 4 * 923
 """An inode's i_addr. With inline data or dentries the first is reserved, then they follow."""
 _INLINE_START = _ADDRESSES + 4
 _INLINE_DATA, _INLINE_DENTRY = 0x02, 0x04
-
-
-@dataclass(frozen=True, slots=True)
-class _DentryArea:
-    """Where a table of directory entries is in a block: offsets in bytes, and how many."""
-
-    bitmap: int
-    entries: int
-    names: int
-    count: int
-
-
-_DENTRY_BLOCK = _DentryArea(0, 30, 2384, 214)
-# 3488 bytes: 923 addresses less one reserved and fifty for inline attributes; 182 entries.
-_INLINE_DENTRIES = _DentryArea(_INLINE_START, _INLINE_START + 30, _INLINE_START + 2032, 182)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +107,12 @@ class F2fsLayout:
         """
         if name not in data:
             return frozenset()
-        found = set(_dentries(data, name, _DENTRY_BLOCK))
+        found = set(f2fs_dentries.inodes_named(data, name, f2fs_dentries.BLOCK))
         (inline,) = unpack("<B", data, 3) or (0,)
         node, inode, flags, _, _ = unpack("<IIIQI", data, _FOOTER) or (0,) * 5
         if node and node == inode:
             if inline & _INLINE_DENTRY:
-                found.update(_dentries(data, name, _INLINE_DENTRIES))
+                found.update(f2fs_dentries.inodes_named(data, name, f2fs_dentries.INLINE))
             if flags & _FSYNC and flags & _DENTRY and _inode_name(data) == name:
                 found.add(inode)
         return frozenset(found)
@@ -196,7 +190,7 @@ class F2fsLayout:
             and 0 < version <= self._version + 1
             and (next_block == 0 or geometry.main <= next_block < geometry.blocks)
         ):
-            return Block(start, len(data), Role.UNKNOWN, "file data or metadata")
+            return Block(start, len(data), *_content(data))
         what = f"node {node} of inode {inode}"
         if node == inode:
             what = f"inode {inode}{_named(data)}"
@@ -204,6 +198,14 @@ class F2fsLayout:
             what += ", with the fsync mark" + (" and its directory entry" * bool(flags & _DENTRY))
             return Block(start, len(data), Role.FSYNC, what, str(version + 1))
         return Block(start, len(data), Role.METADATA, what, str(version + 1))
+
+
+def _content(data: bytes) -> tuple[Role, str]:
+    """What a block without a node's footer is."""
+    names = f2fs_dentries.names(data)
+    if names is None:
+        return Role.UNKNOWN, "file data or metadata"
+    return Role.METADATA, f"directory block ({shown(names) or 'empty'})"
 
 
 def _inode_name(inode: bytes) -> bytes:
@@ -215,15 +217,3 @@ def _inode_name(inode: bytes) -> bytes:
 def _named(inode: bytes) -> str:
     name = _inode_name(inode).decode("utf-8", "backslashreplace")
     return f" ({repr(name)[1:-1]})" if name else ""
-
-
-def _dentries(data: bytes, name: bytes, area: _DentryArea) -> Iterator[int]:
-    """The inodes of the valid entries called `name` in an area of dentries."""
-    at = data.find(name, area.names)
-    while 0 <= at < area.names + area.count * _SLOT:
-        slot, odd = divmod(at - area.names, _SLOT)
-        entry = unpack("<IIHB", data, area.entries + slot * 11)
-        used = data[area.bitmap + slot // 8] >> slot % 8 & 1
-        if not odd and used and entry is not None and entry[2] == len(name) and entry[1]:
-            yield entry[1]
-        at = data.find(name, at + 1)

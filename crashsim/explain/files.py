@@ -59,6 +59,8 @@ class KnownFiles:
     Pages are found by their content: 4 KiB each, the last one padded with zeroes, as page caches
     write them. Pages of zeroes say nothing and are not looked for. A file whose content was not
     collected is found by its digest where one write holds all of it.
+
+    :ivar steps: the snapshots' names, in order.
     """
 
     def __init__(self, snapshots: Sequence[Snapshot]) -> None:
@@ -68,6 +70,7 @@ class KnownFiles:
         self._contents: dict[str, bytes] = {}
         self._pages: dict[bytes, list[tuple[str, int]]] = defaultdict(list)
         self._digests_by_size: dict[int, set[str]] = defaultdict(set)
+        self.steps = [snapshot.step for snapshot in snapshots]
         for snapshot in snapshots:
             self._add(snapshot)
         self._sizes = sorted(self._digests_by_size)

@@ -30,6 +30,7 @@ class Missing:
     :ivar published: the call that gave it `path`; None where it was created (or was before) there.
     :ivar last_write: the last write before that, or at all.
     :ivar sync: the sync that came too early, too late, or was only a writeout, or that was right.
+    :ivar directory_synced: whether its directory was synced after it got its name.
     :ivar other_sync: for WRITEOUT_ONLY: the sync of another file between the writeout and the
         publication, which flushes the disk's cache.
     """
@@ -41,6 +42,7 @@ class Missing:
     last_write: FileEvent | None = None
     sync: FileEvent | None = None
     other_sync: FileEvent | None = None
+    directory_synced: bool = False
 
     @property
     def directory(self) -> str:
@@ -106,11 +108,10 @@ def _published(trace: Trace, file: TracedFile, path: str, published: FileEvent) 
     writeout = _last(file.of(EventKind.WRITEOUT), written_at, published.index)
     later = next((event for event in syncs if event.index > published.index), None)
     other: FileEvent | None = None
+    directory_synced = _directory_synced(trace, path, published.index)
     if in_time is not None:
         sync: FileEvent | None = in_time
-        kind = MissingKind.DIRECTORY_NOT_SYNCED
-        if _directory_synced(trace, path, published.index):
-            kind = MissingKind.NOTHING
+        kind = MissingKind.NOTHING if directory_synced else MissingKind.DIRECTORY_NOT_SYNCED
     elif writeout is not None:
         kind, sync = MissingKind.WRITEOUT_ONLY, writeout
         other = _last(list(trace.syncs), writeout.index, published.index)
@@ -120,7 +121,7 @@ def _published(trace: Trace, file: TracedFile, path: str, published: FileEvent) 
         kind, sync = MissingKind.WRITTEN_AFTER_SYNC, _last(syncs, before=written_at)
     else:
         kind, sync = MissingKind.NEVER_SYNCED, None
-    return Missing(kind, path, written_as, published, write, sync, other)
+    return Missing(kind, path, written_as, published, write, sync, other, directory_synced)
 
 
 def _in_place(trace: Trace, file: TracedFile, path: str, step: str) -> Missing:

@@ -17,18 +17,20 @@ def sentence(text: str) -> str:
 
 
 def numbers(noun: str, values: Sequence[int]) -> str:
-    """`write 3`, `writes 3-5 and 9`: sorted, runs joined, the fifth run and later left out."""
+    """`write 3`, `writes 3-5 and 9`; of more than four runs only how many there are, and where."""
+    ordered = sorted(set(values))
     runs: list[tuple[int, int]] = []
-    for value in sorted(set(values)):
+    for value in ordered:
         if runs and runs[-1][1] == value - 1:
             runs[-1] = runs[-1][0], value
         else:
             runs.append((value, value))
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs[:_RUNS_SHOWN]]
-    more = f" and {len(runs) - _RUNS_SHOWN} more runs" if len(runs) > _RUNS_SHOWN else ""
-    plural = "s" if len(set(values)) > 1 else ""
+    if len(runs) > _RUNS_SHOWN:
+        return f"{len(ordered)} {noun}s from {ordered[0]} to {ordered[-1]}"
+    plural = "s" if len(ordered) > 1 else ""
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
     joined = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-    return f"{noun}{plural} {joined}{more}"
+    return f"{noun}{plural} {joined}"
 
 
 def cause(found: CommitCause) -> str:
@@ -66,7 +68,7 @@ def missing(found: Missing) -> str:
         name=f"`{found.written_as}`",
         into=into,
         path=f"`{found.path}`",
-        directory=f"`{found.directory}`",
+        directory=f"`{found.directory}`" if found.directory else "that holds it, the root",
     )
     if found.kind is MissingKind.SYNC_AFTER_PUBLISH and found.sync is not None:
         text += f" ({_by(found.sync)})"
@@ -109,6 +111,15 @@ def advice(found: Missing) -> str:
         case MissingKind.NOTHING | MissingKind.NOT_TRACED:
             return ""
     return sentence(text)
+
+
+def directory_advice(found: Missing) -> str:
+    """For a directory entry that is not on the disk: that its directory was not synced, either."""
+    told = (MissingKind.DIRECTORY_NOT_SYNCED, MissingKind.NOTHING, MissingKind.NOT_TRACED)
+    if found.published is None or found.directory_synced or found.kind in told:
+        return ""
+    where = f"Its directory, `{found.directory}`," if found.directory else "The root directory"
+    return sentence(f"{where} was not synced after {_publication(found)}, either")
 
 
 def git_advice(found: Missing, component: Component) -> str:

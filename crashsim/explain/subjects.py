@@ -1,10 +1,15 @@
 """Which file a finding is about, which content it should have, and what recovery found there."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crashsim.explain.files import KnownFiles, Version
 from crashsim.machines.tree import NodeKind, Tree
+from crashsim.oracles.protocol import Violation
+
+_WORD = re.compile(r"[^\s:,;'\"`()]+")
+_MOUNT_POINT = re.compile(r"^/mnt/\d+/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +28,21 @@ class Subject:
     right: bool = False
 
 
-def subject_paths(subject: str, files: KnownFiles, git_directories: Sequence[str]) -> list[str]:
-    """The files that a violation's subject may stand for, likeliest first.
+def subject_paths(
+    violation: Violation, files: KnownFiles, git_directories: Sequence[str]
+) -> list[str]:
+    """The files that a violation may be about, likeliest first.
 
-    :param subject: a path relative to the filesystem's root, or a name of git (`HEAD`, `index`,
-        `refs/heads/main`, `logs/HEAD`) in one of `git_directories`.
+    Its subject may be a path relative to the filesystem's root, or a name of git (`HEAD`, `index`,
+    `refs/heads/main`, `logs/HEAD`) in one of `git_directories`; else its detail may name a file.
     """
-    candidates = [subject.strip("/")]
+    subject = violation.subject.strip("/")
+    candidates = [subject]
     for directory in git_directories:
         candidates.append(f"{directory}/{subject}")
         if subject.startswith("refs/") or subject == "HEAD":
             candidates += [f"{directory}/packed-refs", f"{directory}/reftable/tables.list"]
+    candidates += [_MOUNT_POINT.sub("", word) for word in _WORD.findall(violation.detail)]
     return [path for path in dict.fromkeys(candidates) if path in files.paths]
 
 
@@ -88,17 +97,23 @@ def describe(
 def _damage(
     size_bytes: int, content: bytes | None, wanted: bytes | None, expected: Version | None
 ) -> str:
-    should = f" instead of {expected.size_bytes}" if expected is not None else ""
+    if expected is None:
+        size = f"{size_bytes} bytes"
+    elif size_bytes == expected.size_bytes:
+        size = f"the right number of bytes, {size_bytes},"
+    else:
+        size = f"{size_bytes} bytes instead of {expected.size_bytes}"
     if size_bytes == 0:
-        return f"is empty (0 bytes{should})"
+        return f"is empty ({size})"
     if content is not None and not content.strip(b"\0"):
-        return f"holds nothing but zero bytes ({size_bytes}{should})"
+        return f"holds {size} and nothing but zeroes"
     if content is None or wanted is None:
-        return f"holds {size_bytes} bytes{should}, in no known version"
+        return f"holds {size} in no known version"
     if wanted.startswith(content):
         return f"ends after {size_bytes} of {len(wanted)} bytes"
     first = next(
         (at for at, (a, b) in enumerate(zip(content, wanted, strict=False)) if a != b),
         min(len(content), len(wanted)),
     )
-    return f"holds {size_bytes} bytes{should}, wrong from byte {first} on"
+    wrong = "wrong ones" if content[first:].strip(b"\0") else "zeroes"
+    return f"holds {size} with {wrong} from byte {first} on"

@@ -14,8 +14,7 @@ from crashsim.disk.state import CrashState
 from crashsim.explain.blocks import Block, Layout, Role
 from crashsim.explain.files import KnownFiles, Piece, Snapshot
 from crashsim.explain.layouts import read_layout
-from crashsim.explain.unrelated import UnrelatedData
-from crashsim.faults.disturbances import Disturbance
+from crashsim.explain.unrelated import NOTHING, UnrelatedData
 from crashsim.workloads.marks import START
 
 _NAMES_SHOWN = 2
@@ -44,7 +43,6 @@ class Survey:
     :ivar start: the position of the exploration's start.
     :ivar writes: by request number, in the order of submission.
     :ivar durable: `durable_positions` of the log.
-    :ivar unrelated: what the recording's disturbances wrote.
     """
 
     log: Log
@@ -53,7 +51,6 @@ class Survey:
     start: int
     writes: dict[int, SurveyedWrite]
     durable: npt.NDArray[np.int64]
-    unrelated: UnrelatedData
     _holders: dict[tuple[str, int], list[int]] = field(repr=False)
 
     def holders(self, digest: str, page: int) -> Sequence[int]:
@@ -73,16 +70,21 @@ class Survey:
                 if block.role is not Role.DATA:
                     yield write, block, payload[block.start : block.start + block.length_bytes]
 
-    def words(self, number: int, path: str = "") -> str:
+    def words(self, number: int, path: str = "", unrelated: UnrelatedData = NOTHING) -> str:
         """What a write holds: `data of repo/f3.txt (page 1 of 1)`, `journal commit block 17`.
 
         :param path: the file that is talked about: its data comes first.
+        :param unrelated: what the recording's disturbances wrote.
         """
         write = self.writes.get(number)
         if write is None:
             return "a write from before the exploration's start"
         if write.operation is not Operation.WRITE:
             return write.operation.name.lower().replace("_", " ")
+        if not write.pieces and all(block.role is Role.UNKNOWN for block in write.blocks):
+            name = unrelated.name(self.log.payload(number))
+            if name:
+                return name
         pieces = sorted(write.pieces, key=lambda each: path not in self.files.names(each.digest))
         parts = [self._piece_words(piece) for piece in pieces]
         parts += [block.what for block in write.blocks if block.what]
@@ -104,18 +106,12 @@ def start_of(log: Log) -> int:
     return next((mark.position for mark in log.marks if mark.text == START), 0)
 
 
-def survey(
-    index: ImageIndex,
-    fstype: str,
-    snapshots: Sequence[Snapshot],
-    disturbances: Sequence[Disturbance] = (),
-) -> Survey:
+def survey(index: ImageIndex, fstype: str, snapshots: Sequence[Snapshot]) -> Survey:
     """Name every write after the START mark.
 
     :param index: of the recording's log.
     :param fstype: the filesystem on it, as mount(2) takes it.
     :param snapshots: the trees after each step, with contents as far as they were collected.
-    :param disturbances: those that the recording was made with.
 
     Raises NoLayout where the disk at the START mark holds no such filesystem.
     """
@@ -132,7 +128,7 @@ def survey(
         return data[offset_bytes - first : offset_bytes - first + length_bytes]
 
     layout = read_layout(fstype, read)
-    files, unrelated = KnownFiles(snapshots), UnrelatedData(disturbances)
+    files = KnownFiles(snapshots)
     writes: dict[int, SurveyedWrite] = {}
     holders: dict[tuple[str, int], list[int]] = defaultdict(list)
     requests = log.requests
@@ -143,23 +139,21 @@ def survey(
         offset, length = int(requests.offset_bytes[number]), int(requests.length_bytes[number])
         write = SurveyedWrite(number, offset, length, operation)
         if operation is Operation.WRITE:
-            write = _surveyed(write, log.payload(number), layout, files, unrelated)
+            write = _surveyed(write, log.payload(number), layout, files)
         writes[number] = write
         for piece in write.pieces:
             for page in piece.pages:
                 holders[piece.digest, page].append(number)
-    return Survey(log, layout, files, start, writes, index.durable, unrelated, dict(holders))
+    return Survey(log, layout, files, start, writes, index.durable, dict(holders))
 
 
 def _surveyed(
-    write: SurveyedWrite, data: bytes, layout: Layout, files: KnownFiles, unrelated: UnrelatedData
+    write: SurveyedWrite, data: bytes, layout: Layout, files: KnownFiles
 ) -> SurveyedWrite:
     blocks = layout.blocks(write.offset_bytes, data)
     found: list[Piece] = []
     if any(block.role is Role.UNKNOWN for block in blocks):
         found = files.find(data)
-        if not found and (name := unrelated.name(data)):
-            blocks = [Block(0, len(data), Role.DATA, name)]
     return SurveyedWrite(
         write.number,
         write.offset_bytes,

@@ -6,8 +6,8 @@ an inode has that place among its extents, a directory entry has that inode's nu
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from crashsim.disk.request import PAGE_BYTES
 from crashsim.explain.blocks import Block, Role
@@ -39,130 +39,182 @@ class Trail:
     :ivar inline: the blocks of metadata that hold the whole content themselves.
     :ivar inodes: the blocks that say where the content is.
     :ivar entries: the blocks with its directory entry, in order.
+    :ivar by_name: the entries were found by the name alone; they may be an older version's.
+    :ivar twin: another file of equal content, where the log does not show which write is whose;
+        else empty.
     :ivar unclear: why the entries could not be told, in words; empty where they could.
     """
 
-    data: Sequence[int]
-    pages_missing: int
-    inline: Sequence[Carrier]
-    inodes: Sequence[Carrier]
-    entries: Sequence[Carrier]
+    data: Sequence[int] = ()
+    pages_missing: int = 0
+    inline: Sequence[Carrier] = ()
+    inodes: Sequence[Carrier] = ()
+    entries: Sequence[Carrier] = ()
+    by_name: bool = False
+    twin: str = ""
     unclear: str = ""
 
 
 def follow(survey: Survey, version: Version) -> Trail:
     """Find a version's writes. Only writes since the step that made it began are considered."""
-    since = _first_write(survey, version.step)
-    data, missing = _data(survey, version, since)
-    inline = [] if data else _inline(survey, version, since)
-    name = posixpath.basename(version.path)
-    alike = [
-        other
-        for other in survey.files.names(version.digest)
-        if other != version.path and posixpath.basename(other) == name
-    ]
-    inodes = inline or _inodes(survey, version, data, since)
-    if alike:
-        unclear = f"`{alike[0]}` has the same name and content"
-        return Trail(data, missing, inline, inodes, (), unclear)
-    if not inodes:
-        unclear = "its inode could not be told from the log"
-        return Trail(data, missing, inline, inodes, (), unclear)
-    wanted = {carrier.inode for carrier in inodes}
-    entries, hidden = _entries(survey, name, wanted, since, _next_version(survey, version))
-    unclear = "an older file of that name had the same inode number" if hidden else ""
-    named = {carrier.inode for carrier in entries}
-    # Places of the disk are used again: an inode that never had that name is another file's.
-    inodes = [carrier for carrier in inodes if not named or carrier.inode in named]
-    return Trail(data, missing, inline, inodes, entries, unclear)
+    search = _Search(survey, version)
+    trails = list(search.by_data())
+    if not trails:
+        trails = [search.by_inline()]
+    # With several files of equal content, it is the one whose inode has the right name.
+    named = [trail for trail in trails if trail.entries and not search.same_name]
+    if named:
+        return named[0]
+    others = [name for name in survey.files.names(version.digest) if name != version.path]
+    if search.same_name or (others and (trails[0].data or trails[0].inline)):
+        twin = (search.same_name or others)[0]
+        data = sorted({write for trail in trails for write in trail.data})
+        unclear = f"`{twin}` has the same content"
+        return Trail(data, trails[0].pages_missing, trails[0].inline, twin=twin, unclear=unclear)
+    return trails[0] if trails[0].inodes else search.by_name(trails[0])
 
 
-def _first_write(survey: Survey, step: str) -> int:
-    """The number of the first request after a step began; the first of all for the set-up."""
-    for mark in survey.log.marks:
-        if step_name(mark.text) == step:
-            return survey.log.submitted_before(mark.position)
-    return 0
+class _Search:
+    """Looks for the writes of one version."""
 
+    def __init__(self, survey: Survey, version: Version) -> None:
+        self.survey = survey
+        self.version = version
+        self.name = posixpath.basename(version.path)
+        self.since = _first_write(survey, version.step)
+        versions = list(survey.files.paths[version.path])
+        later = versions[versions.index(version) + 1 :]
+        self.until = _first_write(survey, later[0].step) if later else len(survey.log.requests)
+        self.same_name = [
+            other
+            for other in survey.files.names(version.digest)
+            if other != version.path and posixpath.basename(other) == self.name
+        ]
 
-def _next_version(survey: Survey, version: Version) -> int:
-    """The number of the first request after the step of the path's next version began."""
-    later = list(survey.files.paths[version.path])
-    later = later[later.index(version) + 1 :]
-    return _first_write(survey, later[0].step) if later else len(survey.log.requests)
+    def by_data(self) -> Iterator[Trail]:
+        """One trail for each place at which the first page was written."""
+        count = -(-self.version.size_bytes // PAGE_BYTES)
+        pages = [self._holders(page) for page in range(count)]
+        first = next((page for page, holders in enumerate(pages) if holders), None)
+        if first is None:
+            return
+        missing = sum(not holders for holders in pages)
+        places: set[int] = set()
+        for number in pages[first]:
+            place = self._place(number, first)
+            if place in places:
+                continue
+            places.add(place)
+            # The other pages of the same file follow, or came first where it was written backwards.
+            rest = {_nearest(holders, number) for holders in pages if holders}
+            yield self._named(Trail(sorted({number, *rest}), missing, (), self._inodes(place)))
 
+    def _holders(self, page: int) -> list[int]:
+        holders = self.survey.holders(self.version.digest, page)
+        return [write for write in holders if write >= self.since]
 
-def _data(survey: Survey, version: Version, since: int) -> tuple[list[int], int]:
-    writes: list[int] = []
-    missing = 0
-    for page in range(-(-version.size_bytes // PAGE_BYTES)):
-        holders = [write for write in survey.holders(version.digest, page) if write >= since]
-        if not holders:
-            missing += 1
-        elif holders[0] not in writes:
-            writes.append(holders[0])
-    return writes, missing
+    def _place(self, number: int, page: int) -> int:
+        write = self.survey.writes[number]
+        piece = next(p for p in write.pieces if p.digest == self.version.digest and page in p.pages)
+        return write.offset_bytes + piece.start + (page - piece.pages.start) * PAGE_BYTES
 
+    def _inodes(self, place_bytes: int) -> list[Carrier]:
+        """The inodes that have a place; of a file that grew, only with the right size.
 
-def _inodes(survey: Survey, version: Version, data: Sequence[int], since: int) -> list[Carrier]:
-    """The inodes that have the version's first found page at its place."""
-    for number in data[:1]:
-        write = survey.writes[number]
-        piece = next(piece for piece in write.pieces if piece.digest == version.digest)
-        found = list(_owners(survey, write.offset_bytes + piece.start, since))
-        # Of a file that grew, and of an earlier user of the place, the sizes are others.
-        exact = [carrier for carrier in found if carrier.size_bytes == version.size_bytes]
+        Sizes that are wrong belong to an earlier user of the place, too.
+        """
+        found = [
+            Carrier(write.number, block, owner.inode, owner.size_bytes)
+            for write, block, data in self.survey.metadata(self.since)
+            for owner in self.survey.layout.owners(_home(write, block), data, place_bytes)
+        ]
+        exact = [carrier for carrier in found if carrier.size_bytes == self.version.size_bytes]
         return exact or [carrier for carrier in found if carrier.size_bytes is None]
-    return []
+
+    def by_inline(self) -> Trail:
+        """The trail of a small file that is kept inside metadata."""
+        content = self.survey.files.content(self.version.digest)
+        pages = -(-self.version.size_bytes // PAGE_BYTES)
+        if not content:
+            return Trail(pages_missing=pages)
+        inline = [
+            Carrier(write.number, block, inode, len(content))
+            for write, block, data in self.survey.metadata(self.since)
+            for inode in self.survey.layout.inline_owners(data, content)
+        ]
+        if not inline:
+            return Trail(pages_missing=pages)
+        return self._named(Trail(inline=inline, inodes=inline))
+
+    def _named(self, trail: Trail) -> Trail:
+        """With the directory entries of its inodes, and only the inodes that have one, if any."""
+        wanted = {carrier.inode for carrier in trail.inodes}
+        if not wanted:
+            return replace(trail, unclear="its inode could not be told from the log")
+        entries, hidden = self._entries(wanted)
+        named = {carrier.inode for carrier in entries}
+        inodes = [each for each in trail.inodes if not named or each.inode in named]
+        unclear = _HIDDEN if hidden and not entries else ""
+        inline = inodes if trail.inline else ()
+        return replace(trail, inline=inline, inodes=inodes, entries=entries, unclear=unclear)
+
+    def by_name(self, trail: Trail) -> Trail:
+        """With the entries of that name, for a version whose inode could not be told."""
+        paths = self.survey.files.paths
+        if sum(posixpath.basename(path) == self.name for path in paths) > 1:
+            return trail
+        entries, _ = self._entries(None)
+        return replace(trail, entries=entries, by_name=True)
+
+    def _entries(self, inodes: set[int] | None) -> tuple[list[Carrier], bool]:
+        """The directory entries of one of the inodes (None: of any); whether there are older ones.
+
+        Inode numbers are used again: a name that is replaced over and over may come back to one. So
+        in a directory block that is written over and over, only a run of equal numbers counts that
+        began at `since` or later, and the last of those that began before `until`, when the next
+        version may have come.
+        """
+        encoded = self.name.encode("utf-8", "surrogateescape")
+        runs: dict[int, list[list[Carrier]]] = defaultdict(list)
+        found: list[Carrier] = []
+        older = False
+        for write, block, data in self.survey.metadata():
+            for inode in self.survey.layout.entries(data, encoded):
+                carrier = Carrier(write.number, block, inode)
+                if _is_directory_state(block):
+                    _lengthen(runs[_home(write, block)], carrier)
+                elif inodes is None or inode in inodes:
+                    older = older or write.number < self.since
+                    found += [carrier] if write.number >= self.since else []
+        for of_block in runs.values():
+            wanted = [run for run in of_block if inodes is None or run[0].inode in inodes]
+            fresh = [run for run in wanted if run[0].write >= self.since]
+            older = older or len(fresh) < len(wanted)
+            early = [run for run in fresh if run[0].write < self.until]
+            found += early[-1] if early else fresh[0] if fresh else []
+        return sorted(found, key=lambda carrier: carrier.write), older
 
 
-def _owners(survey: Survey, place_bytes: int, since: int) -> Iterable[Carrier]:
-    for write, block, data in survey.metadata(since):
-        home = block.home if block.home is not None else write.offset_bytes + block.start
-        for owner in survey.layout.owners(home, data, place_bytes):
-            yield Carrier(write.number, block, owner.inode, owner.size_bytes)
+_HIDDEN = (
+    "the name had that inode number before (the file was rewritten in place, or the number was "
+    "used again)"
+)
 
 
-def _inline(survey: Survey, version: Version, since: int) -> list[Carrier]:
-    content = survey.files.content(version.digest)
-    if not content:
-        return []
-    return [
-        Carrier(write.number, block, inode, len(content))
-        for write, block, data in survey.metadata(since)
-        for inode in survey.layout.inline_owners(data, content)
-    ]
+def _nearest(holders: Sequence[int], number: int) -> int:
+    """The first holder from `number` on, else the last before it."""
+    return next((write for write in holders if write >= number), holders[-1])
 
 
-def _entries(
-    survey: Survey, name: str, inodes: set[int], since: int, until: int
-) -> tuple[list[Carrier], bool]:
-    """The directory entries `name` of one of the inodes; and whether an older file hides them.
+def _home(write: SurveyedWrite, block: Block) -> int:
+    """Where a block belongs on the disk."""
+    return block.home if block.home is not None else write.offset_bytes + block.start
 
-    Inode numbers are used again, too: a name that is replaced over and over may come back to one.
-    So in a directory block that is written over and over, only a run of equal numbers counts that
-    began at `since` or later, and the last of those that began before `until`, when the next
-    version may have come.
-    """
-    encoded = name.encode("utf-8", "surrogateescape")
-    runs: dict[int, list[list[Carrier]]] = defaultdict(list)
-    found: list[Carrier] = []
-    for write, block, data in survey.metadata():
-        for inode in survey.layout.entries(data, encoded):
-            carrier = Carrier(write.number, block, inode)
-            directory = _directory(write, block)
-            if directory is not None:
-                _lengthen(runs[directory], carrier)
-            elif inode in inodes and write.number >= since:
-                found.append(carrier)
-    hidden = False
-    for of_block in runs.values():
-        wanted = [run for run in of_block if run[0].inode in inodes]
-        fresh = [run for run in wanted if run[0].write >= since]
-        hidden = hidden or (bool(wanted) and not fresh and wanted[-1][-1].write >= since)
-        early = [run for run in fresh if run[0].write < until]
-        found += early[-1] if early else fresh[0] if fresh else []
-    return sorted(found, key=lambda carrier: carrier.write), hidden and not found
+
+def _is_directory_state(block: Block) -> bool:
+    """Whether a block with entries is one that is written over and over at its one home."""
+    in_place = block.role in (Role.METADATA, Role.UNKNOWN) and not block.transaction
+    return block.home is not None or in_place
 
 
 def _lengthen(runs: list[list[Carrier]], carrier: Carrier) -> None:
@@ -172,9 +224,9 @@ def _lengthen(runs: list[list[Carrier]], carrier: Carrier) -> None:
         runs.append([carrier])
 
 
-def _directory(write: SurveyedWrite, block: Block) -> int | None:
-    """Which block of the disk a block with entries is a state of; None where it does not say."""
-    if block.home is not None:
-        return block.home
-    in_place = block.role in (Role.METADATA, Role.UNKNOWN) and not block.transaction
-    return write.offset_bytes + block.start if in_place else None
+def _first_write(survey: Survey, step: str) -> int:
+    """The number of the first request after a step began; the first of all for the set-up."""
+    for mark in survey.log.marks:
+        if step_name(mark.text) == step:
+            return survey.log.submitted_before(mark.position)
+    return 0

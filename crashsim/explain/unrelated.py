@@ -67,3 +67,7 @@ def _stream(seed: int, parameters: Mapping[str, int]) -> Iterator[bytes]:
         for at in range(0, len(chunk), PAGE_BYTES):
             yield chunk[at : at + _FINGERPRINT_BYTES]
         chooser.uniform(parameters["pause_ms_min"], parameters["pause_ms_max"])
+
+
+NOTHING = UnrelatedData(())
+"""Of a recording without disturbances."""

@@ -6,9 +6,8 @@ a legal crash state, since a write that was just submitted is not durable, and r
 write makes the violation go away. Both halves are verified before anything is claimed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -82,16 +81,6 @@ def _name_culprit(trials: Trials) -> None:
         trials.best, trials.violation = state, violation
 
 
-def _ever_further(failing: int, last: int) -> Iterator[int]:
-    """Rows at distances of 1, 2, 4, … from one that fails, and the last one."""
-    step = 1
-    while failing + step < last:
-        yield failing + step
-        step *= 2
-    if failing < last:
-        yield last
-
-
 def _boundary(trials: Trials, *, want_clean: bool) -> CrashState | None:
     timeline = trials.timeline
 
@@ -102,13 +91,29 @@ def _boundary(trials: Trials, *, want_clean: bool) -> CrashState | None:
         verdict = trials.verdict(whole(row))
         return verdict.clean if want_clean else not trials.fails(whole(row))
 
-    failing = int(np.searchsorted(timeline.submitted_at, trials.best.cut)) - 1
-    last = len(timeline.writes) - 1
-    hints = [row for row in range(failing + 1, last + 1) if whole(row) in trials.explored]
-    mending = next(filter(mends, chain(hints, _ever_further(failing, last))), None)
-    if mending is None:
+    first = int(np.searchsorted(timeline.submitted_at, trials.best.cut))
+    hints = [row for row in range(first, len(timeline.writes)) if whole(row) in trials.explored]
+    found = _around_a_boundary(first - 1, len(timeline.writes) - 1, mends, hints)
+    if found is None:
         return None
-    mending = boundary(failing, mending, mends, hints)
+    mending = boundary(*found, mends, hints)
     state = whole(mending)
     lost = CrashState(state.cut, frozenset({int(timeline.writes[mending])}))
     return lost if trials.fails(lost) else None
+
+
+def _around_a_boundary(
+    failing: int, last: int, mends: Callable[[int], bool], hints: Sequence[int]
+) -> tuple[int, int] | None:
+    """A row that fails and a later one that mends: by the hints, then ever further from them."""
+    for row in hints:
+        if mends(row):
+            return failing, row
+        failing = row
+    step = 1
+    while failing < last:
+        row = min(failing + step, last)
+        if mends(row):
+            return failing, row
+        failing, step = row, 2 * step
+    return None

@@ -141,9 +141,15 @@ def _earlier_cut(trials: Trials, cuts: Cuts) -> None:
     """Bisect for a cut that fails, just after one that does not."""
     state = trials.best
     earlier = cuts.positions[: int(np.searchsorted(cuts.positions, state.cut))].tolist()
-    states = [restricted(trials.timeline, state, cut) for cut in earlier]
-    hints = [place for place, tried in enumerate(states) if tried in trials.explored]
-    boundary(-1, len(states), lambda place: trials.accept(states[place]), hints)
+
+    def at(cut: int) -> CrashState:
+        return restricted(trials.timeline, state, cut)
+
+    known = {tried.cut for tried in trials.explored if tried.cut < state.cut}
+    hints = [
+        place for place, cut in enumerate(earlier) if cut in known and at(cut) in trials.explored
+    ]
+    boundary(-1, len(earlier), lambda place: trials.accept(at(earlier[place])), hints)
 
 
 def restricted(timeline: Timeline, state: CrashState, cut: int) -> CrashState:

@@ -7,7 +7,7 @@ recorder.
 
 | kind | what it does | who does it |
 |---|---|---|
-| fsync | an unrelated process appends to its own file and fsyncs it, over and over | guest |
+| fsync | an unrelated process appends to its own file, or replaces it, and fsyncs | guest |
 | writer | an unrelated process streams a large file, with pauses and without any sync | guest |
 | writeback | files picked at random are written back early, as under memory pressure | guest |
 | commit | the filesystem's timed commit fires each second, with pauses for it | recorder |
@@ -58,6 +58,7 @@ _PARAMETERS: Mapping[Kind, Mapping[str, int]] = MappingProxyType(
             "pause_ms_max": 40,
             "append_bytes": 512,
             "file_bytes_max": 65_536,
+            "replace_percent": 20,
         },
         # 4 MiB in all, so that a log stays small: what matters is that it goes on for a while.
         Kind.WRITER: {

@@ -150,8 +150,14 @@ def _f2fs() -> Filesystem:
             f"exec mkfs.f2fs -f -q -t 0 -r -T {FIXED_TIME_SECONDS} -U {FILESYSTEM_UUID} "
             f'"$0" {size // 512}',
         ),
-        # In seconds; 60 unless set (the kernel's ABI/testing/sysfs-fs-f2fs).
-        short_commit_settings=(Setting("/sys/fs/f2fs/*/cp_interval", "1"),),
+        short_commit_settings=(
+            # In seconds; 60 unless set (the kernel's ABI/testing/sysfs-fs-f2fs). f2fs looks at it
+            # only when something gets written, so the flusher has to come by as often: each half
+            # second, for what is a second old (the kernel's admin-guide/sysctl/vm).
+            Setting("/sys/fs/f2fs/*/cp_interval", "1"),
+            Setting("/proc/sys/vm/dirty_writeback_centisecs", "50"),
+            Setting("/proc/sys/vm/dirty_expire_centisecs", "100"),
+        ),
     )
 
 

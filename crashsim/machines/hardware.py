@@ -6,12 +6,14 @@ submits is what the log holds; write-back caching, so that it sends flushes; dis
 write-zeroes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CRASH_DISKS = 2
 CRASH_DISK_BYTES = 16 << 30
 MEMORY_MIB = 512
+START_TIME = "2025-06-15T00:00:00"
 
 KERNEL_PARAMETERS = (
     "console=ttyS0",
@@ -55,6 +57,7 @@ class Hardware:
 
     :ivar memory: the file that backs the guest's memory.
     :ivar shares_memory: whether what the guest writes to its memory goes to that file.
+    :ivar raw_disks: slots whose crash disk is QEMU's own plain file instead of ours, to compare.
     """
 
     accelerator: str
@@ -63,6 +66,7 @@ class Hardware:
     initramfs: str
     memory: Path
     shares_memory: bool
+    raw_disks: Mapping[int, Path] = field(default_factory=dict)
 
     def arguments(self, sockets: Sockets) -> list[str]:
         """QEMU's command line. What a path is written in is not allowed to be an option."""
@@ -78,19 +82,26 @@ class Hardware:
             *(
                 word
                 for slot, number in enumerate(sockets.disks)
-                for word in _crash_disk(slot, number)
+                for word in _crash_disk(slot, self._crash_blockdev(slot, number))
             ),
         ]
 
     def _board(self) -> list[str]:
-        cpu = "host" if self.accelerator == "kvm" else __import__("os").environ.get("XCPU","max,la57=off")
+        cpu = "host" if self.accelerator == "kvm" else "max,la57=off"
         share = "on" if self.shares_memory else "off"
         memory = f"memory-backend-file,id=memory,size={MEMORY_MIB}M,share={share},mem-path="
         return [
             *("-machine", f"pc,accel={self.accelerator},usb=off,vmport=off,memory-backend=memory"),
             *("-object", memory + _escape(self.memory)),
             *("-cpu", cpu, "-smp", "1", "-m", str(MEMORY_MIB)),
+            # The guest's time, not the host's: the same in every boot.
+            *("-rtc", f"base={START_TIME},clock=vm"),
         ]
+
+    def _crash_blockdev(self, slot: int, descriptor: int) -> str:
+        if slot in self.raw_disks:
+            return "driver=file,cache.direct=off,filename=" + _escape(self.raw_disks[slot])
+        return f"driver=nbd,server.type=fd,server.str={descriptor},export="
 
     def _root_disk(self) -> list[str]:
         return [
@@ -113,11 +124,10 @@ def _channels(sockets: Sockets) -> list[str]:
     ]
 
 
-def _crash_disk(slot: int, descriptor: int) -> list[str]:
+def _crash_disk(slot: int, blockdev: str) -> list[str]:
     return [
         "-blockdev",
-        f"driver=nbd,node-name=disk{slot},server.type=fd,server.str={descriptor},export=,"
-        "discard=unmap",
+        f"{blockdev},node-name=disk{slot},discard=unmap",
         "-device",
         f"virtio-blk-pci,drive=disk{slot},serial=crashsim{slot},num-queues=1,request-merging=off,"
         "write-cache=on,discard=on,write-zeroes=on",

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from crashsim.machines.protocol import MachineInfo
 from crashsim.machines.qemu_guest import QemuGuest
 from crashsim.machines.qemu_process import qemu_version
 from crashsim.machines.snapshot import Snapshot, find_snapshot, making, snapshot_key
+from crashsim.machines.warmup import SLOT as WARM_UP_SLOT
 from crashsim.machines.warmup import warm_up
 
 BOOT_SECONDS = 180.0
@@ -69,12 +71,15 @@ class QemuMachine:
             ]
         )
 
-    def start(self) -> QemuGuest:
+    def start(self, *, raw_disks: Mapping[int, Path] | None = None) -> QemuGuest:
         """A fresh guest. The first one ever takes a boot (ten seconds or so without KVM).
+
+        :param raw_disks: slot -> a file of CRASH_DISK_BYTES that QEMU itself uses for that slot;
+            nothing can be attached there.
 
         Raises GuestDied or another InfrastructureError when it does not come up.
         """
-        guest = self._restore(self.snapshot())
+        guest = self._restore(self.snapshot(), raw_disks or {})
         try:
             self.info = replace(self.info, kernel=guest.hello(RESTORE_SECONDS).kernel)
             guest.info = self.info
@@ -110,19 +115,18 @@ class QemuMachine:
     def _boot_and_save(self, snapshot: Snapshot) -> None:
         with self.boot(snapshot.memory) as guest, contextlib.ExitStack() as disks:
             guest.wait_for_agent(BOOT_SECONDS)
-            for slot in range(CRASH_DISKS):
-                disk = MemoryDisk(CRASH_DISK_BYTES)
-                disks.callback(disk.close)
-                guest.attach(slot, disk)
-            warm_up(guest, CRASH_DISKS)
-            for slot in range(CRASH_DISKS):
-                guest.attach(slot, NullDisk(CRASH_DISK_BYTES))
+            disk = MemoryDisk(CRASH_DISK_BYTES)
+            disks.callback(disk.close)
+            guest.attach(WARM_UP_SLOT, disk)
+            warm_up(guest)
+            guest.attach(WARM_UP_SLOT, NullDisk(CRASH_DISK_BYTES))
             if guest.hello().tainted:
                 raise MachineUnusable("the guest's kernel is tainted before anything was tested")
             guest.save(snapshot.devices)
 
-    def _restore(self, snapshot: Snapshot) -> QemuGuest:
+    def _restore(self, snapshot: Snapshot, raw_disks: Mapping[int, Path]) -> QemuGuest:
         hardware = self._hardware(snapshot.memory, "", shares_memory=False)
+        hardware = replace(hardware, raw_disks=raw_disks)
         guest = QemuGuest(
             self.info, lambda sockets: [*hardware.arguments(sockets), "-incoming", "defer"]
         )

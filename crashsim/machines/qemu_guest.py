@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,6 +44,7 @@ class QemuGuest(AgentGuest):
         self.info = info
         self._resources = contextlib.ExitStack()
         self._killed = False
+        self._killing = threading.Lock()
         with contextlib.ExitStack() as theirs, self._resources:
             monitor, console, agent = (self._pair(theirs) for _ in range(3))
             disks = [socket_pair() for _ in range(CRASH_DISKS)]
@@ -120,8 +122,9 @@ class QemuGuest(AgentGuest):
 
     def kill(self) -> None:
         """End the machine at once, as a power cut does. Idempotent."""
-        self._killed = True
-        self._resources.close()
+        with self._killing:
+            self._killed = True
+            self._resources.close()
 
     def __enter__(self) -> Self:
         """Itself."""

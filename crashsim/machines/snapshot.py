@@ -20,6 +20,9 @@ import xxhash
 from crashsim.errors import InfrastructureError
 
 FORMAT = "1"
+KEPT_MAX = 6
+"""Snapshots of one image, at 150 MB or so each."""
+
 PREFIX = ".making-"
 _CHUNK_BYTES = 4 << 20
 _PAGE_BYTES = 4096
@@ -54,7 +57,11 @@ def snapshot_key(parts: Sequence[str | bytes]) -> str:
 def find_snapshot(parent: Path, key: str) -> Snapshot | None:
     """The snapshot of this key, if it was made."""
     snapshot = Snapshot(parent / key)
-    return snapshot if snapshot.devices.is_file() else None
+    try:
+        os.utime(snapshot.directory)  # the time of its last use
+    except FileNotFoundError:
+        return None
+    return snapshot
 
 
 @contextlib.contextmanager
@@ -86,6 +93,7 @@ def making(parent: Path, key: str) -> Iterator[Snapshot | None]:
             yield snapshot
             _dig_holes(snapshot.memory)
             _publish(snapshot, parent / key)
+            _remove_unused(parent)
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     finally:
@@ -98,6 +106,17 @@ def _publish(snapshot: Snapshot, destination: Path) -> None:
         _sync(path)
     snapshot.directory.rename(destination)
     _sync(destination.parent)
+
+
+def _remove_unused(parent: Path) -> None:
+    """Keep the snapshots that were used last: each change of an agent or a payload makes another.
+
+    Guests that run from a removed one are not disturbed: they have it open.
+    """
+    snapshots = [path for path in parent.iterdir() if path.is_dir()]
+    snapshots.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in snapshots[KEPT_MAX:]:
+        shutil.rmtree(path)
 
 
 def _sync(path: Path) -> None:

@@ -1,5 +1,6 @@
 """Putting results on the disk: a bundle for each finding, the result as JSON, the page."""
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ def publish(outcome: RunOutcome) -> RunResult:
             run=outcome.result,
             evidence=case.evidence,
         )
+        shutil.rmtree(case.recording)  # it is in the bundle now
         findings.append(msgspec.structs.replace(case.finding, bundle=str(path)))
     result = msgspec.structs.replace(outcome.result, findings=findings)
     _write_result(outcome.directory, RUN_NAME, result)

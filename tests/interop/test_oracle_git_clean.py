@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.git_repository import GitRepository
+from crashsim.oracles.git.cache import ContentCache
+from crashsim.oracles.git.repository import open_repository
+from tests.support.git_repository import GIT_DIR, GitRepository
+from tests.support.host_tree import changed_tree, host_tree
 
 
 @pytest.fixture(scope="module", params=["sha1", "sha256"])
@@ -93,8 +96,7 @@ def test_shallow_clone_and_submodule_entry(tmp_path: Path) -> None:
     repository = GitRepository(tmp_path / "clone")
     repository.path.mkdir(parents=True)
     origin.git("clone", "--quiet", "--depth=2", f"file://{origin.path}", str(repository.path))
-    oid = origin.git("rev-parse", "HEAD")
-    repository.git("update-index", "--add", "--cacheinfo", f"160000,{oid},module")
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
     repository.git("commit", "--quiet", "--message", "submodule")
     repository.promise("clone")
     assert repository.judge(repository.trees[-1]) == []
@@ -111,3 +113,38 @@ def test_before_init_and_before_the_first_promise(tmp_path: Path) -> None:
     assert repository.judge(initialised, promises=1) == []
     assert repository.judge(committed, promises=0) == []
     assert repository.rules(nothing, promises=2) == {"repository-lost"}
+    half_made = changed_tree(initialised, {"repo/.git/HEAD": None, "repo/.git/config": b""})
+    assert repository.judge(half_made, promises=1) == []
+    assert repository.judge(half_made, promises=0) == []
+    assert "repository-unrecognised" in repository.rules(half_made, promises=2)
+
+
+def index_lines(repository: GitRepository) -> list[str]:
+    """What `git ls-files --stage` prints, from our reader."""
+    index = open_repository(host_tree(repository.root), GIT_DIR, ContentCache()).index
+    assert index is not None
+    entries = sorted(index.entries, key=lambda entry: (entry.path, entry.stage))
+    return [
+        f"{entry.mode:06o} {entry.oid.hex()} {entry.stage}\t{entry.path.decode()}"
+        for entry in entries
+    ]
+
+
+INDEX_STEPS = (
+    ("update-index", "--split-index"),
+    ("rm", "--quiet", "--cached", "d1/f1"),
+    ("update-index", "--chmod=+x", "d2/f2"),
+    ("add", "."),
+    ("update-index", "--index-version", "4", "--no-split-index"),
+    ("update-index", "--index-version", "3"),
+)
+
+
+@pytest.mark.parametrize("form", ["sha1", "sha256"])
+def test_index_as_git_reads_it(tmp_path: Path, form: str) -> None:
+    repository = GitRepository(tmp_path)
+    repository.init(f"--object-format={form}")
+    repository.commit(files=9)
+    for step in INDEX_STEPS:
+        repository.git("-c", "splitIndex.maxPercentChange=100", *step)
+        assert index_lines(repository) == repository.git("ls-files", "--stage").splitlines(), step

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.git_repository import GitRepository
+from crashsim.oracles.git.objects import SHA1
+from tests.support.git_repository import GIT_DIR, GitRepository
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,21 @@ def zero_tail(content: bytes) -> bytes:
     return content[:-30] + bytes(30)
 
 
+def last_flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def of_version_3(content: bytes) -> bytes:
+    """A pack version that git reads, too: only the checksum tells."""
+    return content[:7] + b"\3" + content[8:]
+
+
+def with_objects_swapped(content: bytes) -> bytes:
+    """A .rev file whose checksum fits."""
+    body = content[:12] + content[16:20] + content[12:16] + content[20:-20]
+    return body + SHA1.digest(body)
+
+
 def with_tag_peeled_wrongly(content: bytes) -> bytes:
     start = content.index(b"^") + 1
     return content[:start] + content[start : start + 40][::-1] + content[start + 40 :]
@@ -129,6 +145,7 @@ LOOSE_TABLE: list[tuple[str, Change, str]] = [
     ("index", torn, "index-corrupt index-lost"),
     ("index", flipped, "index-corrupt index-lost"),
     ("index", gone, "index-lost"),
+    ("index", lambda content: content[:-20] + bytes(20), ""),  # index.skipHash
     ("config", empty, "config-lost"),
     ("config", gone, "config-lost"),
     ("config", nul, "config-unreadable config-lost"),
@@ -202,6 +219,35 @@ def test_cached_tree_and_reflog_objects(tmp_path: Path) -> None:
     check(repository, repository.loose_path(cached), gone, "cache-tree-object-missing")
 
 
+def test_old_value_of_a_reflog_entry(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path)
+    repository.init()
+    repository.commit()
+    dropped = repository.commit()
+    repository.git("reset", "--quiet", "--hard", "HEAD~1")
+    for name in ("HEAD", "main"):
+        repository.git("reflog", "delete", f"{name}@{{1}}")
+    repository.promise("entry deleted")
+    assert f"{dropped} " in repository.file("logs/HEAD").decode()
+    check(repository, repository.loose_path(dropped), gone, "reflog-object-missing")
+
+
+def test_shallow_and_split_index(tmp_path: Path) -> None:
+    repository = GitRepository(tmp_path)
+    repository.init()
+    first = repository.commit()
+    repository.commit()
+    (repository.root / GIT_DIR / "shallow").write_text(f"{first}\n")
+    repository.git("update-index", "--split-index")
+    repository.promise("both")
+    assert repository.rules() == set()
+    for content in (bytes(41), b"1234\n", first.encode()[:-1]):
+        assert repository.rules(repository.damaged({"shallow": content})) == {"shallow-unreadable"}
+    (shared,) = repository.names("sharedindex.")
+    for change in (empty, nul, torn, gone):
+        check(repository, shared, change, "shared-index-missing index-lost")
+
+
 def test_missing_directories(loose: GitRepository) -> None:
     refs = dict.fromkeys(loose.names("refs/"))
     tree = loose.damaged(refs)
@@ -223,6 +269,9 @@ PACKED_TABLE: list[tuple[str, Change, str]] = [
     ("idx", nul, "pack-index-damaged"),
     ("idx", torn, "pack-index-damaged"),
     ("idx", flipped, "pack-index-damaged"),
+    ("idx", last_flipped, "pack-index-damaged"),
+    ("pack", last_flipped, "pack-damaged"),
+    ("pack", of_version_3, "pack-damaged"),
     ("pack", empty, "pack-damaged"),
     ("pack", nul, "pack-damaged"),
     ("pack", torn, "pack-damaged"),
@@ -232,6 +281,7 @@ PACKED_TABLE: list[tuple[str, Change, str]] = [
     ("rev", torn, ""),
     ("rev", flipped, "rev-wrong"),
     ("rev", zero_tail, "rev-wrong"),
+    ("rev", with_objects_swapped, "rev-wrong"),
     ("bitmap", empty, ""),
     ("bitmap", nul, ""),
     ("bitmap", torn, ""),
@@ -242,6 +292,15 @@ PACKED_TABLE: list[tuple[str, Change, str]] = [
     ("objects/info/commit-graph", flipped, "commit-graph-wrong"),
     ("objects/info/commit-graph", zero_tail, "commit-graph-wrong"),
 ]
+# What the objects of a damaged pack are; those behind the end of a torn one are "empty".
+PACKED_OBJECTS: dict[Change, set[str]] = {
+    empty: {"empty"},
+    nul: {"zeroed"},
+    torn: {"corrupt", "empty"},
+    flipped: {"corrupt"},
+    last_flipped: set(),
+    of_version_3: set(),
+}
 
 
 @pytest.mark.parametrize(("name", "change", "expected"), PACKED_TABLE)
@@ -252,7 +311,27 @@ def test_packed(packed: GitRepository, name: str, change: Change, expected: str)
     rules = packed.rules(packed.damaged({path: change(packed.file(path))}))
     broken_objects = {rule for rule in rules if "-object-" in rule}
     assert rules - broken_objects == set(expected.split())
-    assert bool(broken_objects) == (name in ("idx", "pack"))
+    kinds = {rule.rpartition("-")[2] for rule in broken_objects}
+    if name == "idx":
+        assert kinds == {"missing"}
+    elif name == "pack":
+        assert kinds == PACKED_OBJECTS[change]
+    else:
+        assert not kinds
+
+
+@pytest.mark.parametrize("offset", [0, 23, 35], ids=["tree", "parent", "date"])
+def test_commit_graph_of_other_commits(packed: GitRepository, offset: int) -> None:
+    """Its checksum fits, and one field of one of its three commits is wrong."""
+    name = "objects/info/commit-graph"
+    content = packed.file(name)
+    entry = content.index(b"CDAT")
+    start = int.from_bytes(content[entry + 4 : entry + 12], "big")
+    for commit in range(3):
+        body = bytearray(content[:-20])
+        body[start + 36 * commit + offset] ^= 1
+        tree = packed.damaged({name: bytes(body) + SHA1.digest(bytes(body))})
+        assert packed.rules(tree) == {"commit-graph-wrong"}
 
 
 @pytest.mark.parametrize("suffix", [".idx", ".pack"])

@@ -15,13 +15,14 @@ from crashsim.machines.tree import Tree
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.damage import Damage
+from crashsim.oracles.git.reflog import make_reflog
 from crashsim.oracles.git.reftable_table import Reftable, parse_reftable
 from crashsim.oracles.git.repository import open_repository
 from crashsim.oracles.protocol import Moment
 from tests.support.host_tree import changed_tree, host_tree
 
 ARCHIVE = Path(__file__).parents[1] / "data" / "oracle" / "reftable.tar.gz"
-STATES = ("1-commits", "2-stashes", "3-transaction", "4-compacted")
+STATES = ("1-commits", "2-stashes", "3-transaction", "4-compacted", "5-deleted")
 FORMATS = ("sha1", "sha256")
 
 
@@ -49,8 +50,9 @@ def ref_lines(tree: Tree) -> Iterator[str]:
     yield from (f"{value} {name}" for name, value in taken.refs.items())
     yield from (f"stash {oid}" for oid in taken.stash)
     refs = open_repository(tree, "repo/.git", ContentCache()).refs
-    for name in ("HEAD", "refs/heads/main"):
-        for entry in reversed(refs.reflogs[name].entries):
+    for name in ("HEAD", "refs/heads/main", "refs/heads/feature"):
+        log = refs.reflogs.get(name, make_reflog([]))
+        for entry in reversed(log.entries):
             yield f"{name} {entry.new} {entry.message}"
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from crashsim.disk.dm_log_writes import DmLogDamaged, export_dm_log, import_dm_log
+from crashsim.disk.dm_log_export import export_dm_log
+from crashsim.disk.dm_log_writes import DmLogDamaged, import_dm_log
 from crashsim.disk.durability import durable_positions, pending
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.log import Log, LogWriter
@@ -45,7 +46,7 @@ def test_there_and_back_keeps_the_final_image_and_what_is_durable(history: Histo
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), st.integers(0, 2000))
 def test_marks_of_any_length_come_back(text: str, repeats: int) -> None:
-    marks = [text, text * repeats, "x"]
+    marks = [text, text * repeats, "x", "crashsim-part:" + text * repeats]
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         with History([Mark(each) for each in marks]).record(directory / "source") as log:
@@ -158,7 +159,8 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         (superblock(1) + struct.pack("<QQQQ", 0, 0, MARK, 481).ljust(512), "too long"),
     ):
         path.write_bytes(content)
-        assert expected in _import_error(path, tmp_path / f"log{expected}{len(content)}")
+        with tempfile.TemporaryDirectory(dir=tmp_path) as directory:
+            assert expected in _import_error(path, Path(directory))
     with pytest.raises(DmLogDamaged, match="No such file"):
         import_dm_log(tmp_path / "missing", tmp_path / "log", DISK_BYTES)
 

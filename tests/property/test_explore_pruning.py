@@ -3,6 +3,8 @@
 import inspect
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,15 @@ puts = st.lists(
 flaws = st.one_of(st.none(), st.sampled_from(Flaw))
 
 
+@contextmanager
+def recorded(some_puts: list[Put], flaw: Flaw | None) -> Iterator[Toy]:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Toy.record(Path(directory) / "log", some_puts, flaw) as toy,
+    ):
+        yield toy
+
+
 def explorations(
     toy: Toy, prunings: frozenset[DecidedBy], oracle: ToyOracle
 ) -> tuple[Exploration, Exploration]:
@@ -34,8 +45,7 @@ def explorations(
 def test_any_prunings_agree_with_none(
     some_puts: list[Put], flaw: Flaw | None, prunings: frozenset[DecidedBy]
 ) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        toy = Toy.record(Path(directory) / "log", some_puts, flaw)
+    with recorded(some_puts, flaw) as toy:
         pruned, unpruned = explorations(toy, prunings, ToyOracle())
         assert list(pruned.verdicts.items()) == list(unpruned.verdicts.items())
         assert set(pruned.decided_by) <= {DecidedBy.CHECK, *prunings}
@@ -46,15 +56,14 @@ def test_any_prunings_agree_with_none(
 @given(puts, flaws)
 def test_what_an_exercise_reads_counts_as_read(some_puts: list[Put], flaw: Flaw | None) -> None:
     """Its answer here depends on a page that recovery never reads, so only reads can prune it."""
-    with tempfile.TemporaryDirectory() as directory:
-        toy = Toy.record(Path(directory) / "log", some_puts, flaw)
+    with recorded(some_puts, flaw) as toy:
         prunings = PRUNINGS - {DecidedBy.SAME_TREE}
         pruned, unpruned = explorations(toy, prunings, ScrubbingOracle())
         assert list(pruned.verdicts.items()) == list(unpruned.verdicts.items())
 
 
 def test_the_comparison_catches_a_pruning_that_forgets_what_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole_add = ReadTree.add
 
@@ -63,8 +72,8 @@ def test_the_comparison_catches_a_pruning_that_forgets_what_was_read(
         whole_add(tree, {page: reads[page] for page in reads if page != last}, value)
 
     monkeypatch.setattr(ReadTree, "add", forgetful_add)
-    toy = Toy.record(tmp_path / "log", [Put(1), Put(2)], Flaw.MISSING_FLUSH)
-    pruned, unpruned = explorations(toy, frozenset({DecidedBy.SAME_READS}), ToyOracle())
+    with recorded([Put(1), Put(2)], Flaw.MISSING_FLUSH) as toy:
+        pruned, unpruned = explorations(toy, frozenset({DecidedBy.SAME_READS}), ToyOracle())
     assert pruned.verdicts != unpruned.verdicts
 
 

@@ -6,17 +6,19 @@ from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.profile import PROFILES, DeviceProfile
+from crashsim.disk.request import PAGE_BYTES
 from crashsim.disk.state import CrashState
 from crashsim.explore.cuts import meaningful_cuts, possible_states
 from crashsim.explore.schedule import Schedule
 from crashsim.explore.timeline import Timeline
 from crashsim.workloads.marks import START
-from tests.support.disk_histories import History, Mark, histories, states
+from tests.support.disk_histories import DISK_BYTES, History, Mark, histories, states
 
 PROFILE = PROFILES["default"]
 profiles = st.sampled_from([*PROFILES.values()])
@@ -172,3 +174,18 @@ def test_peaks_are_where_the_pending_set_shrinks_next(history: History) -> None:
             here = set(history.pending(cut))
             shrinks = bool(here - set(history.pending(following)))
             assert bool(cuts.peaks[index]) == (shrinks or index == len(cuts) - 1)
+
+
+@settings(deadline=None)
+@given(started_histories())
+def test_pages_that_differ_are_all_that_can(history: History) -> None:
+    with recorded(history) as (_, timeline):
+        everything = all_states(history, timeline.start)
+        if everything is None:
+            return
+        images = np.array(
+            [np.frombuffer(history.image(state, 512), np.uint8) for state in everything]
+        )
+        expected = np.flatnonzero((images != images[0]).any(axis=0)) // PAGE_BYTES
+        found = timeline.pages_that_differ(np.arange(DISK_BYTES // PAGE_BYTES))
+        assert set(expected.tolist()) <= set(found)

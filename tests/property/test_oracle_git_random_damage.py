@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crashsim.oracles.protocol import Inconclusive
 from tests.support.git_repository import GIT_DIR, GitRepository
 
-QUESTIONS = (
+QUESTIONS: tuple[tuple[str, ...], ...] = (
     ("for-each-ref",),
     ("symbolic-ref", "HEAD"),
     ("rev-list", "--objects", "--all", "--reflog", "--indexed-objects"),
@@ -37,6 +37,7 @@ class Subject:
     repository: GitRepository
     names: tuple[str, ...]
     answers: Mapping[tuple[str, ...], str]
+    directory: "tempfile.TemporaryDirectory[str]"
 
 
 def ask(repository: GitRepository, question: tuple[str, ...]) -> str:
@@ -48,7 +49,8 @@ def ask(repository: GitRepository, question: tuple[str, ...]) -> str:
 @functools.cache
 def subject(kind: str) -> Subject:
     """A repository, made once, and what git answers while it is whole."""
-    repository = GitRepository(Path(tempfile.mkdtemp(prefix=f"oracle-{kind}-")))
+    directory = tempfile.TemporaryDirectory(prefix=f"oracle-{kind}-")
+    repository = GitRepository(Path(directory.name))
     repository.init()
     for _ in range(3):
         repository.commit(files=2)
@@ -65,9 +67,8 @@ def subject(kind: str) -> Subject:
         repository.git("multi-pack-index", "write")
     repository.promise("ready")
     names = tuple(name for name in repository.names() if not name.startswith(IGNORED))
-    return Subject(
-        repository, names, {question: ask(repository, question) for question in QUESTIONS}
-    )
+    answers = {question: ask(repository, question) for question in QUESTIONS}
+    return Subject(repository, names, answers, directory)
 
 
 @st.composite
@@ -101,7 +102,7 @@ def is_derived(name: str) -> bool:
     return name.startswith("objects/") and any(word in name for word in DERIVED)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(damages())
 def test_what_the_oracle_passes_git_answers_rightly(damage: tuple[str, str, bytes | None]) -> None:
     kind, name, content = damage
@@ -130,7 +131,7 @@ def test_what_the_oracle_passes_git_answers_rightly(damage: tuple[str, str, byte
         path.write_bytes(whole)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(damages(), min_size=2, max_size=6))
 def test_damage_everywhere_is_judged(many: list[tuple[str, str, bytes | None]]) -> None:
     """Several damaged files at once: no error, and the same answer twice."""

@@ -118,10 +118,18 @@ class History:
         return bytes(disk)
 
 
+_OPERATIONS = [
+    *[Operation.WRITE] * 6,
+    Operation.WRITE_ZEROES,
+    Operation.TRIM,
+    *[Operation.FLUSH] * 4,
+]
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
     """Any request that changes something. Few sizes, contents and places, so that many collide."""
-    operation = draw(st.sampled_from([Operation.WRITE] * 6 + [*Operation][2:]))
+    operation = draw(st.sampled_from(_OPERATIONS))
     if operation is Operation.FLUSH:
         return Request(operation)
     first, sectors = draw(

@@ -23,8 +23,9 @@ def git_environment(home: Path) -> dict[str, str]:
         for role in ("AUTHOR", "COMMITTER")
         for what, value in (("NAME", "t"), ("EMAIL", "t@example.org"))
     }
+    date = "1700000000 +0000"
     fixed = {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
-    return {**clean, **who, **fixed, "GIT_AUTHOR_DATE": "1700000000 +0000"}
+    return {**clean, **who, **fixed, "GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
 
 
 @dataclass

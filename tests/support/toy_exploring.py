@@ -117,7 +117,7 @@ class ToyRecoverer:
 
 @dataclass(frozen=True)
 class Toy:
-    """A recording of the toy store, ready to be explored."""
+    """A recording of the toy store, ready to be explored. A context manager that closes its log."""
 
     log: Log
     images: ImageIndex
@@ -130,6 +130,12 @@ class Toy:
         toy_store.record(directory, puts, flaw)
         log = Log.open(directory)
         return cls(log, ImageIndex(log), Timeline.of(log, DEFAULT_PROFILE))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.close()
 
     def decider(
         self, prunings: frozenset[DecidedBy] = PRUNINGS, oracle: Oracle | None = None

@@ -44,6 +44,27 @@ def test_fsync_goes_on_appending_and_starts_anew_when_full(tmp_path: Path) -> No
     wait_until(lambda: size(log) < 300)
 
 
+def test_fsync_replaces_a_file_of_its_own_too(tmp_path: Path) -> None:
+    state = tmp_path / DISTURBANCE_DIRECTORY / "state"
+    start(Kind.FSYNC, tmp_path, append_bytes=100, replace_percent=50)
+
+    wait_until(lambda: size(state) == 100)
+    first = state.stat().st_ino
+    wait_until(lambda: state.stat().st_ino != first)
+
+
+def test_a_full_disk_ends_no_disturbance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)  # the forked child has it, too
+    log = tmp_path / DISTURBANCE_DIRECTORY / "log"
+    start(Kind.FSYNC, tmp_path, append_bytes=100, replace_percent=0)
+    monkeypatch.undo()
+
+    wait_until(lambda: size(log) >= 300)
+
+
 def test_writer_streams_up_to_its_limit_and_lives_on(tmp_path: Path) -> None:
     stream = tmp_path / DISTURBANCE_DIRECTORY / "stream"
     process = start(Kind.WRITER, tmp_path, chunk_bytes=1000, total_bytes_max=10_000)

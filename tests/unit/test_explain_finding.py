@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from crashsim.disk.state import CrashState
 from crashsim.explain.explain import Background, Case, Explanation, WriteNote, explain
 from crashsim.explain.lineage import Trace
 from crashsim.explain.survey import Survey, survey
-from crashsim.faults.disturbances import Kind, make
+from crashsim.faults.disturbances import Disturbance, Kind, make
 from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Property, Violation
 from tests.support import ext4_story
@@ -55,6 +56,7 @@ def explained(
     found: bytes | None,
     *,
     trace: Trace | None = None,
+    disturbances: Sequence[Disturbance] = (),
     git_directories: tuple[str, ...] = (),
     needed: tuple[int, ...] = (),
     subject: str = PATH,
@@ -63,7 +65,7 @@ def explained(
     violation = Violation(Property.INTACT, "check-failed", subject, "the check says no")
     return explain(
         Case(state, violation, needed, recovered),
-        Background(surveyed, trace, git_directories),
+        Background(surveyed, trace, disturbances, git_directories),
     )
 
 
@@ -168,6 +170,18 @@ def test_the_missing_call_of_any_program(surveyed: Survey, story: Story) -> None
     assert not any("git" in sentence for sentence in sentences)
 
 
+def test_a_lost_directory_entry_asks_for_a_sync_of_the_directory(
+    surveyed: Survey, story: Story
+) -> None:
+    commit = story.journal[-1]
+    cut = int(surveyed.log.requests.submitted_at[commit]) + 1
+    state = CrashState(cut, frozenset({commit}))
+
+    sentences = explained(surveyed, state, None, trace=trace_of(RENAMED)).sentences
+
+    assert sentences[-1] == "Its directory, `repo`, was not synced after the rename, either."
+
+
 def test_the_missing_setting_of_git(images: Images, tmp_path: Path) -> None:
     """The same file, in a place where git's loose objects are."""
     story = ext4_story.tell(tmp_path, images)
@@ -231,13 +245,14 @@ def test_an_unrelated_process_is_known_by_its_data(images: Images, tmp_path: Pat
     disturbances = make([Kind.FSYNC], seed=7)
     appended = random.Random(disturbances[0].seed).randbytes(512)
     story = ext4_story.tell(tmp_path, images, appended)
-    surveyed = survey(story.index, "ext4", story.snapshots, disturbances)
+    surveyed = survey(story.index, "ext4", story.snapshots)
 
     _, entry, *_ = explained(
         surveyed,
         CrashState(story.committed),
         b"",
         trace=trace_of(RENAMED),
+        disturbances=disturbances,
     ).sentences
 
     unrelated = story.journal[0] - 1
@@ -247,13 +262,14 @@ def test_an_unrelated_process_is_known_by_its_data(images: Images, tmp_path: Pat
 
 
 def test_an_unrelated_process_without_its_data_is_no_cause(story: Story) -> None:
-    surveyed = survey(story.index, "ext4", story.snapshots, make([Kind.FSYNC], seed=7))
+    surveyed = survey(story.index, "ext4", story.snapshots)
 
     _, entry, *_ = explained(
         surveyed,
         CrashState(story.committed),
         b"",
         trace=trace_of(RENAMED),
+        disturbances=make([Kind.FSYNC], seed=7),
     ).sentences
 
     assert entry.endswith("for a reason that could not be told from the log.")
@@ -277,7 +293,8 @@ def test_a_finding_without_a_path_and_lost_writes_is_about_what_differs(
     explanation = explained(surveyed, CrashState(story.committed), b"x" * 5400, subject="")
 
     assert explanation.sentences[0] == (
-        f"After recovery `{PATH}` holds 5400 bytes instead of 5400, wrong from byte 0 on."
+        f"After recovery `{PATH}` holds the right number of bytes, 5400, with wrong ones from byte "
+        "0 on."
     )
 
 

@@ -1,7 +1,7 @@
 """Deciding when guests die or checks give no answer."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,16 @@ PUTS = (Put(1), Put(2), Put(3), Put(4))
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Toy:
-    return Toy.record(tmp_path / "log", PUTS)
+def toy(tmp_path: Path) -> Iterator[Toy]:
+    with Toy.record(tmp_path / "log", PUTS) as toy:
+        yield toy
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """For recoverers, which are to be left at the test's end."""
+    with ExitStack() as stack:
+        yield stack
 
 
 class MortalRecoverer(ToyRecoverer):
@@ -46,15 +54,17 @@ def middle(toy: Toy) -> CrashState:
     return CrashState((toy.timeline.start + toy.timeline.end) // 2)
 
 
-def test_a_guest_that_dies_once_is_replaced_and_says_nothing(toy: Toy) -> None:
-    recoverer = MortalRecoverer(toy, middle(toy), 1, panicked=True)
+def test_a_guest_that_dies_once_is_replaced_and_says_nothing(toy: Toy, stack: ExitStack) -> None:
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 1, panicked=True))
     verdict = toy.decider().decide(middle(toy), recoverer)
     assert verdict.clean
     assert recoverer.recoveries == 1
 
 
-def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(toy: Toy) -> None:
-    recoverer = MortalRecoverer(toy, middle(toy), 2, panicked=True)
+def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(
+    toy: Toy, stack: ExitStack
+) -> None:
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 2, panicked=True))
     (violation,) = toy.decider().decide(middle(toy), recoverer).violations
     assert violation.property is Property.RECOVERABLE
     assert violation.rule == "kernel-panic"
@@ -62,8 +72,8 @@ def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(toy: To
     assert recoverer.recoveries == 1, "a sound disk was recovered before that was claimed"
 
 
-def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy) -> None:
-    recoverer = MortalRecoverer(toy, middle(toy), 2, panicked=False)
+def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy, stack: ExitStack) -> None:
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 2, panicked=False))
     decider = toy.decider()
     verdict = decider.decide(middle(toy), recoverer)
     assert not verdict.violations
@@ -74,9 +84,9 @@ def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy) -> None:
 
 @pytest.mark.parametrize("panicked", [True, False])
 def test_guests_that_die_on_a_sound_disk_are_an_infrastructure_failure(
-    toy: Toy, panicked: bool
+    toy: Toy, panicked: bool, stack: ExitStack
 ) -> None:
-    recoverer = MortalRecoverer(toy, None, 3, panicked=panicked)
+    recoverer = stack.enter_context(MortalRecoverer(toy, None, 3, panicked=panicked))
     with pytest.raises(InfrastructureError, match="do not even survive"):
         toy.decider().decide(middle(toy), recoverer)
 
@@ -123,12 +133,24 @@ def test_without_prunings_every_state_is_exercised(toy: Toy) -> None:
     assert exploration.decided_by == {DecidedBy.CHECK: 40}
 
 
-def test_new_promises_on_a_known_image_are_judged_without_a_guest(toy: Toy) -> None:
+def test_new_promises_on_a_known_image_are_judged_without_a_guest(
+    toy: Toy, stack: ExitStack
+) -> None:
     decider = toy.decider(frozenset({DecidedBy.SAME_IMAGE}))
-    recoverer = ToyRecoverer(toy.images)
+    recoverer = stack.enter_context(ToyRecoverer(toy.images))
     position = int(toy.timeline.promise_positions[1])
     before, after = CrashState(position), CrashState(position + 1)
     assert decider.decide(before, recoverer).decided_by is DecidedBy.CHECK
     assert decider.decide(after, recoverer).decided_by is DecidedBy.SAME_IMAGE
     assert decider.moment(after).promises == ("1=0", "2=1")
     assert recoverer.recoveries == 1
+
+
+def test_a_known_tree_is_judged_anew_under_new_promises(toy: Toy, stack: ExitStack) -> None:
+    decider = toy.decider(frozenset({DecidedBy.SAME_TREE}))
+    recoverer = stack.enter_context(ToyRecoverer(toy.images))
+    position = int(toy.timeline.promise_positions[1])
+    before, after = CrashState(position), CrashState(position + 1)
+    decided_by = [decider.decide(state, recoverer).decided_by for state in (before, after, before)]
+    assert decided_by == [DecidedBy.CHECK, DecidedBy.CHECK, DecidedBy.SAME_TREE]
+    assert recoverer.recoveries == 3

@@ -21,8 +21,9 @@ PUTS = (Put(1), Put(2, 2), Put(1, 0, True), Put(3, 1))
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Toy:
-    return Toy.record(tmp_path / "log", PUTS, Flaw.COMMIT_FIRST)
+def toy(tmp_path: Path) -> Iterator[Toy]:
+    with Toy.record(tmp_path / "log", PUTS, Flaw.COMMIT_FIRST) as toy:
+        yield toy
 
 
 class WatchedRecoverer(ToyRecoverer):
@@ -99,8 +100,8 @@ def test_the_sums_add_up(toy: Toy) -> None:
 
 
 def test_where_nothing_is_recovered_only_recoverable_was_checked(tmp_path: Path) -> None:
-    toy = Toy.record(tmp_path / "log", PUTS, Flaw.ONE_SUPERBLOCK)
-    exploration = toy.explore(states=150)
+    with Toy.record(tmp_path / "log", PUTS, Flaw.ONE_SUPERBLOCK) as toy:
+        exploration = toy.explore(states=150)
     explored = exploration.explored
     checked, broken = exploration.properties[Property.RECOVERABLE]
     assert (checked, broken > 0) == (explored, True)

@@ -1,6 +1,6 @@
 """The recoverer of real machines, with scripted guests on the real crash disk."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,8 +57,9 @@ class ToyMachine:
 
 
 @pytest.fixture
-def toy(tmp_path: Path) -> Toy:
-    return Toy.record(tmp_path / "log", (toy_store.Put(1), toy_store.Put(2)))
+def toy(tmp_path: Path) -> Iterator[Toy]:
+    with Toy.record(tmp_path / "log", (toy_store.Put(1), toy_store.Put(2))) as toy:
+        yield toy
 
 
 def recoverer_of(toy: Toy, machine: ToyMachine) -> GuestRecoverer:

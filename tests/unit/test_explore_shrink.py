@@ -1,19 +1,20 @@
 """Shrinking and telling, on recordings of the toy store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.disk.state import CrashState, TornWrite
 from crashsim.explore.cuts import meaningful_cuts
 from crashsim.explore.exploration import Failure, simplicity
-from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, minimize
+from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, boundary, minimize
 from crashsim.explore.needed import Telling, restorations, tell
 from crashsim.explore.shrink import Trials, shrink
-from crashsim.explore.verdict import Verdict
+from crashsim.explore.verdict import DecidedBy, Verdict
 from crashsim.oracles.protocol import Property
 from tests.support.toy_exploring import Toy, ToyRecoverer
 from tests.support.toy_store import Flaw, Put
@@ -29,6 +30,10 @@ class Shrinking:
         self.decider = self.toy.decider()
         self.recoverer = ToyRecoverer(self.toy.images)
         self.asked: list[CrashState] = []
+
+    def close(self) -> None:
+        self.recoverer.disk.close()
+        self.toy.log.close()
 
     def decide(self, state: CrashState) -> Verdict:
         self.toy.images.check_legal(state)
@@ -49,6 +54,15 @@ class Shrinking:
         trials = self.trials(failure)
         assert shrink(trials, meaningful_cuts(self.toy.timeline))
         return trials, tell(trials)
+
+
+Make = Callable[[Flaw], Shrinking]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    with ExitStack() as stack:
+        yield lambda flaw: stack.enter_context(closing(Shrinking(tmp_path, flaw)))
 
 
 def failures_everywhere(shrinking: Shrinking) -> list[Failure]:
@@ -78,9 +92,9 @@ def failures_everywhere(shrinking: Shrinking) -> list[Failure]:
     ],
 )
 def test_every_flaw_is_found_and_shrunk_to_its_first_chance(
-    tmp_path: Path, flaw: Flaw, dropped: set[int], torn: set[TornWrite], seed: int
+    make: Make, flaw: Flaw, dropped: set[int], torn: set[TornWrite], seed: int
 ) -> None:
-    shrinking = Shrinking(tmp_path, flaw)
+    shrinking = make(flaw)
     (failure,) = shrinking.toy.explore(states=300, seed=seed).failures
     trials, telling = shrinking.reduce(failure)
     assert telling.state == trials.best
@@ -91,10 +105,8 @@ def test_every_flaw_is_found_and_shrunk_to_its_first_chance(
 
 
 @pytest.mark.parametrize("flaw", [Flaw.MISSING_FLUSH, Flaw.EARLY_PROMISE, Flaw.ONE_SUPERBLOCK])
-def test_whatever_it_starts_from_it_ends_in_a_minimal_failing_state(
-    tmp_path: Path, flaw: Flaw
-) -> None:
-    shrinking = Shrinking(tmp_path, flaw)
+def test_whatever_it_starts_from_it_ends_in_a_minimal_failing_state(make: Make, flaw: Flaw) -> None:
+    shrinking = make(flaw)
     for failure in failures_everywhere(shrinking)[::4]:
         trials = shrinking.trials(failure)
         assert shrink(trials, meaningful_cuts(shrinking.toy.timeline))
@@ -104,24 +116,24 @@ def test_whatever_it_starts_from_it_ends_in_a_minimal_failing_state(
             assert not trials.fails(restored)
 
 
-def test_a_spent_budget_leaves_the_simplest_state_so_far(tmp_path: Path) -> None:
-    shrinking = Shrinking(tmp_path, Flaw.ONE_SUPERBLOCK)
+def test_a_spent_budget_leaves_the_simplest_state_so_far(make: Make) -> None:
+    shrinking = make(Flaw.ONE_SUPERBLOCK)
     worst = max(failures_everywhere(shrinking), key=lambda failure: simplicity(failure.state))
     trials = shrinking.trials(worst, ShrinkBudget(checks=1))
     assert not shrink(trials, meaningful_cuts(shrinking.toy.timeline))
     assert shrinking.decide(trials.best).violations
 
 
-def test_nothing_is_asked_twice_and_prunings_are_free(tmp_path: Path) -> None:
-    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+def test_nothing_is_asked_twice_and_prunings_are_free(make: Make) -> None:
+    shrinking = make(Flaw.COMMIT_FIRST)
     (failure,) = shrinking.toy.explore(states=300).failures
     trials, _ = shrinking.reduce(failure)
     assert len(shrinking.asked) == len(set(shrinking.asked))
     assert trials.budget.spent < len(shrinking.asked)
 
 
-def test_a_prefix_is_told_by_the_write_that_it_lacks(tmp_path: Path) -> None:
-    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+def test_a_prefix_is_told_by_the_write_that_it_lacks(make: Make) -> None:
+    shrinking = make(Flaw.COMMIT_FIRST)
     prefixes = [
         failure for failure in failures_everywhere(shrinking) if simplicity(failure.state)[1] == 0
     ]
@@ -134,8 +146,8 @@ def test_a_prefix_is_told_by_the_write_that_it_lacks(tmp_path: Path) -> None:
         assert trials.verdict(CrashState(telling.state.cut)).clean
 
 
-def test_a_violation_that_no_later_write_mends_stays_a_plain_cut(tmp_path: Path) -> None:
-    shrinking = Shrinking(tmp_path, Flaw.COMMIT_FIRST)
+def test_a_violation_that_no_later_write_mends_stays_a_plain_cut(make: Make) -> None:
+    shrinking = make(Flaw.COMMIT_FIRST)
     (failure,) = shrinking.toy.explore(states=300).failures
     broken = shrinking.decide(failure.state)
     trials = Trials(
@@ -151,6 +163,7 @@ def test_a_violation_that_no_later_write_mends_stays_a_plain_cut(tmp_path: Path)
     assert telling == Telling(CrashState(shrinking.toy.timeline.start), (), clean=False)
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 30)), st.integers(0, 40))
 def test_ddmin_keeps_exactly_what_is_needed(needed: set[int], count: int) -> None:
     items = list(range(count))
@@ -162,6 +175,7 @@ def test_ddmin_keeps_exactly_what_is_needed(needed: set[int], count: int) -> Non
     assert set(minimize(items, fails)) == wanted
 
 
+@settings(deadline=None)
 @given(st.integers(1, 20), st.integers(1, 12), st.integers(0, 5))
 def test_ddmin_is_one_minimal_where_failing_is_not_monotone(
     count: int, modulus: int, rest: int
@@ -182,3 +196,45 @@ def test_a_budget_ends_by_checks_and_by_time() -> None:
         ShrinkBudget(checks=0).require()
     with pytest.raises(BudgetSpent):
         ShrinkBudget(seconds=0).require()
+
+
+@settings(deadline=None)
+@given(st.integers(2, 200), st.sets(st.integers(0, 199)), st.sets(st.integers(0, 199)))
+def test_a_boundary_is_one_and_costs_a_bisection(
+    high: int, holding: set[int], hints: set[int]
+) -> None:
+    holding = (holding | {high}) - {0}
+    asked: list[int] = []
+
+    def holds(number: int) -> bool:
+        asked.append(number)
+        return number in holding
+
+    between = sorted(hint for hint in hints if 0 < hint < high)
+    found = boundary(0, high, holds, between)
+    assert found in holding
+    assert found - 1 not in holding
+    assert len(asked) == len(set(asked))
+    assert len(set(asked) - hints) <= high.bit_length()
+
+
+def test_what_was_explored_spares_recoveries(make: Make) -> None:
+    shrinking = make(Flaw.COMMIT_FIRST)
+    exploration = shrinking.toy.explore()
+    late = [
+        Failure(state, violations[0])
+        for state, violations in exploration.verdicts.items()
+        if violations and not state.dropped and not state.torn
+    ][-1]
+    costs = []
+    for explored in ((), exploration.verdicts):
+        shrinking.decider = shrinking.toy.decider(frozenset({DecidedBy.SAME_IMAGE}))
+        for state in explored:
+            shrinking.decide(state)
+        trials = shrinking.trials(late)
+        trials.explored = explored
+        assert shrink(trials, meaningful_cuts(shrinking.toy.timeline))
+        shrinking_cost = trials.budget.spent
+        assert tell(trials).needed == (3,)
+        costs.append(shrinking_cost + trials.budget.spent)
+    assert costs[0] > costs[1] == 0

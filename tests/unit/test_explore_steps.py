@@ -23,7 +23,8 @@ class Recorder:
     def __call__(self, puts: Sequence[Put]) -> Failure | None:
         self.tried.append(tuple(puts))
         log = self.directory / f"log-{len(self.tried)}"
-        failures = Toy.record(log, puts, Flaw.ONE_SUPERBLOCK).explore().failures
+        with Toy.record(log, puts, Flaw.ONE_SUPERBLOCK) as toy:
+            failures = toy.explore().failures
         return next((failure for failure in failures if failure.kind == SUPERBLOCK_LOST), None)
 
 

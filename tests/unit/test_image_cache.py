@@ -106,12 +106,19 @@ def test_a_damaged_image_can_be_removed(cache_directory: Path) -> None:
 
 
 def test_a_digest_may_be_shortened_while_it_is_clear() -> None:
-    digests = [install_image("trixie"), install_image("sid")]
-    assert cache.find_digest(digests[0][:10]) == digests[0]
-    for unclear in ("", "zz", "../images"):
-        with pytest.raises(NoSuchImage):
+    digest = install_image("trixie")
+    for unclear in ("", "zz", "../images", digest + "0"):
+        with pytest.raises(NoSuchImage, match="no image"):
             remove_image(unclear)
-    assert len(cache.image_digests()) == 2
+    assert cache.find_digest(digest[:6]) == digest
+
+
+def test_a_digest_that_means_two_images_is_refused(cache_directory: Path) -> None:
+    for digest in ("abc1", "abc2"):
+        (cache_directory / "images" / digest).mkdir(parents=True)
+    with pytest.raises(NoSuchImage, match="2 images"):
+        remove_image("abc")
+    assert cache.image_digests() == ["abc1", "abc2"]
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_that_says_where(

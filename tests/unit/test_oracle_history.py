@@ -138,11 +138,15 @@ def test_stash_entries() -> None:
     assert rules(change(FIRST, stash=[C, D]), [one, two]) == {"stash-unknown"}
 
 
-def torn(one_transaction: bool, found: dict[str, str]) -> set[str]:
+def torn(one_transaction: bool, found: dict[str, str], **unreadable: object) -> set[str]:
     before = change(FIRST, refs={"refs/heads/main": A, "refs/x": A, "refs/y": A})
     after = change(FIRST, refs={"refs/heads/main": A, "refs/x": B, "refs/z": B})
     step = GitPromise("update-ref", after, one_transaction=one_transaction)
-    return rules(change(FIRST, refs={"refs/heads/main": A, **found}), [before], step)
+    state = change(FIRST, refs={"refs/heads/main": A, **found})
+    history = [GitPromise("step", before), step]
+    expected = expect(history, 1)
+    assert expected is not None
+    return {one.rule for one in compare(state, Unreadable(**unreadable), expected)}  # type: ignore[arg-type]
 
 
 def test_transaction_is_all_or_nothing() -> None:
@@ -152,6 +156,12 @@ def test_transaction_is_all_or_nothing() -> None:
     assert torn(True, {"refs/x": A, "refs/y": A}) == set()
     assert torn(True, {"refs/x": B, "refs/z": B}) == set()
     assert torn(True, {"refs/x": B}) == {"transaction-torn"}
+
+
+def test_refs_that_cannot_be_read_tear_no_transaction() -> None:
+    assert torn(True, {"refs/x": A}) == {"transaction-torn"}
+    assert torn(True, {"refs/x": A}, refs=frozenset(["refs/y"])) == {"ref-lost"}
+    assert torn(True, {}, all_refs=True) == {"ref-lost"}
 
 
 def test_head_at_a_branch_that_is_not_there() -> None:

@@ -5,13 +5,14 @@ that a disturbance costs no second interpreter; `stop_all` ends them all. Everyt
 disturbance writes is below `<root>/<directory>`.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
 import random
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
@@ -95,40 +96,60 @@ def _pause(chooser: random.Random, parameters: Mapping[str, Any]) -> None:
 
 
 def _fsync(directory: str, chooser: random.Random, parameters: Mapping[str, Any]) -> None:
-    """Append to a file of one's own and fsync it, over and over.
+    """Append to a file of one's own and fsync it, over and over; now and then replace another one.
+
+    To replace is to write, fsync, rename, and fsync the directory, as a careful program does. It
+    makes filesystems commit that have a shortcut for an fsync of one file: f2fs writes a checkpoint
+    for a directory's fsync only, with everybody's names in it.
 
     The file starts anew when it is full, so that both appends (which change metadata) and a
     truncate take part.
     """
     file = os.open(os.path.join(directory, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    size = 0
+    parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     while True:
-        if size >= int(parameters["file_bytes_max"]):
-            os.ftruncate(file, 0)
-            size = 0
-        size += _write(file, chooser.randbytes(int(parameters["append_bytes"])))
-        os.fsync(file)
+        content = chooser.randbytes(int(parameters["append_bytes"]))
+        with _full_disk_tolerated():
+            if chooser.randrange(100) < int(parameters["replace_percent"]):
+                _replace(directory, content)
+                os.fsync(parent)
+            if os.fstat(file).st_size >= int(parameters["file_bytes_max"]):
+                os.ftruncate(file, 0)
+            os.write(file, content)
+            os.fsync(file)
         _pause(chooser, parameters)
+
+
+def _replace(directory: str, content: bytes) -> None:
+    temporary = os.path.join(directory, "state.new")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        os.write(file, content)
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.rename(temporary, os.path.join(directory, "state"))
 
 
 def _writer(directory: str, chooser: random.Random, parameters: Mapping[str, Any]) -> None:
     """Stream a large file up to its limit, without any sync, then only keep it open."""
     file = os.open(os.path.join(directory, "stream"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     for _ in range(int(parameters["total_bytes_max"]) // int(parameters["chunk_bytes"])):
-        _write(file, chooser.randbytes(int(parameters["chunk_bytes"])))
+        with _full_disk_tolerated():
+            os.write(file, chooser.randbytes(int(parameters["chunk_bytes"])))
         _pause(chooser, parameters)
     while True:
         signal.pause()
 
 
-def _write(file: int, data: bytes) -> int:
-    """Write, but take a full disk for a pause: it is the workload's business, not ours."""
+@contextlib.contextmanager
+def _full_disk_tolerated() -> Iterator[None]:
+    """A full filesystem is the workload's business: go on, there may be room again later."""
     try:
-        return os.write(file, data)
+        yield
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        return 0
 
 
 def _writeback(directory: str, chooser: random.Random, parameters: Mapping[str, Any]) -> None:

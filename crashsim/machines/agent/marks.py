@@ -1,53 +1,58 @@
 """Marks, the guest's side: `crashsim-mark TEXT` tells the host and waits for its answer.
 
-The program is a short script of perl, which is essential in Debian and starts several times faster
-under emulation than Python: a mark's cost is part of every workload. Each mark is a connection of
-its own on a unix socket, so programs may mark concurrently, or be killed while they do.
+A mark's cost is part of every workload, and in an emulated guest the dearest thing about it is to
+start a program: 9 ms for the static busybox, 40 for anything that is linked dynamically, 130 for
+perl. So the program is a script of busybox' shell that starts nothing else, which leaves named
+pipes.
+
+There are several *slots*, each a pair of pipes: the text goes in by one, the answer comes out by
+the other. A free slot is one byte, its letter, in the pipe `free`: a read of one byte takes it, so
+no two programs ever have the same slot, and the program itself puts the letter back when it has
+its answer. A program that is killed in between never does. That slot is lost until the next
+`reset`, but neither half a text nor an answer that nobody has read can ever reach the next
+program.
 """
 
 import contextlib
 import os
 import selectors
-import socket
-from collections.abc import Callable
-from dataclasses import dataclass, field
+import shutil
+from dataclasses import dataclass
 
-from .wire import send
+from .wire import Hangup, LineReader, send
 
-SOCKET_PATH = "/run/crashsim/mark.socket"
+DIRECTORY = "/run/crashsim/marks"
 PROGRAM_PATH = "/usr/local/bin/crashsim-mark"
 TEXT_BYTES_MAX = 1 << 16
-CLIENTS_MAX = 64
+SLOTS = "abcdefghijklmnop"
 
-PROGRAM = f"""#!/usr/bin/perl
-# crashsim-mark TEXT...: returns 0 once the mark is in the recording, else says why and returns 3;
-# 2 for a text that cannot be a mark.
-my $text = join ' ', @ARGV;
-if (!@ARGV || $text =~ /\\n/ || length $text > {TEXT_BYTES_MAX}) {{
-    print STDERR "crashsim-mark: needs a text, of one line and at most {TEXT_BYTES_MAX} bytes\\n";
-    exit 2;
-}}
-my ($host, $answer);
-if (socket($host, 1, 1, 0) && connect($host, pack 'Sa108', 1, '{SOCKET_PATH}')) {{
-    my $line = "$text\\n";
-    while (length $line) {{
-        my $count = syswrite $host, $line or last;
-        substr($line, 0, $count) = '';
-    }}
-    sysread $host, $answer, 256;
-}}
-exit 0 if $answer eq "ok\\n";
-print STDERR 'crashsim-mark: ', $answer || "no answer: $!\\n";
-exit 3;
+PROGRAM = """#!/bin/busybox sh
+# crashsim-mark TEXT...: returns 0 once the mark is in the recording; 3, with the reason, if it
+# cannot be; 2 for a text that cannot be a mark.
+text=$*
+newline='
+'
+case $text in '' | *"$newline"*)
+    echo 'crashsim-mark: a mark is one line of text' >&2
+    exit 2 ;;
+esac
+read -r -n 1 slot <{directory}/free
+printf '%s\\n' "$text" >{directory}/$slot.text
+read -r answer <{directory}/$slot.answer
+printf %s "$slot" >{directory}/free
+[ "$answer" = ok ] && exit 0
+echo "crashsim-mark: $answer" >&2
+exit 3
 """
 
 
 @dataclass
-class Client:
-    """One program that makes a mark."""
+class _Slot:
+    """The agent's ends of a slot's pipes, and the number of the mark that waits for its answer."""
 
-    connection: socket.socket
-    text: bytearray = field(default_factory=bytearray)
+    text: int
+    answer: int
+    reader: LineReader
     number: int | None = None
 
 
@@ -58,76 +63,85 @@ class MarkServer:
     """
 
     def __init__(
-        self, selector: selectors.BaseSelector, port: int, path: str = SOCKET_PATH
+        self, selector: selectors.BaseSelector, port: int, directory: str = DIRECTORY
     ) -> None:
-        """Listen at `path`; send marks to the descriptor `port`."""
+        """Make the pipes in `directory`; send marks to the descriptor `port`."""
         self.recording = False
         self._selector = selector
         self._port = port
-        self._waiting: dict[int, Client] = {}
+        self._directory = directory
         self._count = 0
-        self._clients = 0
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(path)
-        os.chmod(path, 0o666)  # workloads may run as any user
-        self._listener.listen(CLIENTS_MAX)
-        self._listener.setblocking(False)
-        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._free = -1
+        self._slots: list[_Slot] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Make all pipes anew. Programs that still use the old ones get no answer any more."""
+        self.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        os.makedirs(self._directory)
+        self._free = self._make_pipe("free")
+        self._slots = [self._make_slot(letter) for letter in SLOTS]
+        os.write(self._free, SLOTS.encode())
+
+    def close(self) -> None:
+        """Close all pipes."""
+        for slot in self._slots:
+            self._selector.unregister(slot.text)
+            os.close(slot.text)
+            os.close(slot.answer)
+        self._slots = []
+        if self._free >= 0:
+            os.close(self._free)
+            self._free = -1
 
     def answer(self, number: int, problem: str) -> None:
         """Let the program go on whose mark has this number; an empty `problem` means success."""
-        client = self._waiting.pop(number, None)
-        if client is not None:
-            self._end(client, problem)
+        for slot in self._slots:
+            if slot.number == number:
+                slot.number = None
+                self._answer(slot, problem)
 
-    def _accept(self) -> None:
-        connection, _ = self._listener.accept()
-        connection.setblocking(False)
-        client = Client(connection)
-        self._clients += 1
-        handler: Callable[[], None] = lambda: self._read(client)  # noqa: E731
-        self._selector.register(connection, selectors.EVENT_READ, handler)
+    def _make_slot(self, letter: str) -> _Slot:
+        text, answer = (self._make_pipe(f"{letter}.{name}") for name in ("text", "answer"))
+        slot = _Slot(text, answer, LineReader(text, TEXT_BYTES_MAX))
+        self._selector.register(text, selectors.EVENT_READ, lambda: self._read(slot))
+        return slot
 
-    def _read(self, client: Client) -> None:
+    def _make_pipe(self, name: str) -> int:
+        """A named pipe, open at both ends: so nobody's open(2) ever waits (fifo(7))."""
+        path = f"{self._directory}/{name}"
+        os.mkfifo(path)
+        os.chmod(path, 0o666)  # workloads may run as any user
+        return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def _read(self, slot: _Slot) -> None:
         try:
-            data = client.connection.recv(1 << 16)
+            lines = slot.reader.read()
         except BlockingIOError:
             return
-        except OSError:
-            data = b""  # reset: the program was killed
-        client.text += data
-        if not data or client.number is not None or len(client.text) > TEXT_BYTES_MAX + 1:
-            # Gone, or it says more than one line. If the host has its mark already, the mark stays.
-            self._waiting.pop(client.number if client.number is not None else -1, None)
-            self._end(client, "a mark is one line")
-        elif client.text.endswith(b"\n"):
-            self._forward(client)
+        except Hangup as error:
+            raise AssertionError("a pipe that is open for writing here has ended") from error
+        for line in lines:
+            if line is None:
+                self._answer(slot, f"a mark has at most {TEXT_BYTES_MAX} bytes")
+            elif not self.recording:
+                self._answer(slot, "nothing is being recorded")
+            else:
+                self._count += 1
+                slot.number = self._count
+                send(self._port, {"mark": slot.number, "text": line.decode("latin-1")})
 
-    def _forward(self, client: Client) -> None:
-        text = bytes(client.text[:-1])
-        if b"\n" in text:
-            self._end(client, "a mark is one line")
-        elif not self.recording:
-            self._end(client, "nothing is being recorded")
-        else:
-            self._count += 1
-            client.number = self._count
-            self._waiting[client.number] = client
-            send(self._port, {"mark": client.number, "text": text.decode("latin-1")})
-
-    def _end(self, client: Client, problem: str) -> None:
-        self._selector.unregister(client.connection)
-        with contextlib.suppress(OSError):  # it may have been killed while it waited
-            client.connection.send(f"{problem or 'ok'}\n".encode())
-        client.connection.close()
-        self._clients -= 1
+    def _answer(self, slot: _Slot, problem: str) -> None:
+        answer = " ".join(problem.split()) or "ok"
+        # Full only if somebody writes there who should not: then that program waits in vain.
+        with contextlib.suppress(BlockingIOError):
+            os.write(slot.answer, answer.encode("utf-8", "replace")[:1024] + b"\n")
 
 
-def install_program(path: str = PROGRAM_PATH) -> None:
+def install_program(path: str = PROGRAM_PATH, directory: str = DIRECTORY) -> None:
     """Put `crashsim-mark` on the guest's PATH."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="ascii") as file:
-        file.write(PROGRAM)
+        file.write(PROGRAM.format(directory=directory))
     os.chmod(path, 0o755)

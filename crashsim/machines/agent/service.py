@@ -115,6 +115,8 @@ class Service:
         argv = strings(arguments["argv"])
         if not argv:
             raise Refused("an empty command")
+        if arguments["marks"]:
+            self._marks.reset()
         environment = arguments["environment"]
         names, values = strings(list(environment)), strings(list(environment.values()))
         command = processes.start(

@@ -4,22 +4,26 @@ import os
 import subprocess
 
 CONSOLE = "/dev/ttyS0"
+FAREWELL = "crashsim: the shell has ended with status"
+PROMPT = r"[crashsim] \w \$ "
+_SCRIPT = f'bash --noprofile --norc -i; echo; echo "{FAREWELL} $?"'
 
 
 def start(cwd: str) -> None:
     """Start an interactive shell on the console, in `cwd`. Raises OSError.
 
-    setsid --ctty makes the console its controlling terminal: job control and Ctrl-C work.
+    setsid --ctty makes the console its controlling terminal: job control and Ctrl-C work. When it
+    ends it says so by a line that begins with FAREWELL.
     """
     console = os.open(CONSOLE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         subprocess.Popen(
-            ["setsid", "--ctty", "/bin/bash", "--noprofile", "--norc", "-i"],
+            ["setsid", "--ctty", "/bin/sh", "-c", _SCRIPT],
             cwd=cwd,
             stdin=console,
             stdout=console,
             stderr=console,
-            env={**os.environ, "PS1": r"[crashsim guest] \w \$ "},
+            env={**os.environ, "PS1": PROMPT},
         )
     finally:
         os.close(console)

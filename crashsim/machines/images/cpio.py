@@ -62,8 +62,8 @@ def archive(entries: Iterable[Entry]) -> bytes:
             parent = "/".join(parts[:depth])
             by_path.setdefault(parent, directory(parent))
     chunks: list[bytes] = []
-    # The order of path components puts every directory before what lies in it.
-    for inode, path in enumerate(sorted(by_path, key=lambda path: path.split("/")), start=1):
+    # A directory's path is a prefix of the paths in it, so it comes before them.
+    for inode, path in enumerate(sorted(by_path), start=1):
         chunks += _member(by_path[path], inode)
     chunks += _member(Entry(_TRAILER, 0), 0)
     return b"".join(chunks)

@@ -61,9 +61,13 @@ def expect(history: Sequence[GitPromise], promises_made: int) -> Expectation | N
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Parts that are there and cannot be read."""
+    """Parts that are there and cannot be read.
+
+    :ivar all_refs: the whole backend cannot be read, so that no ref is there.
+    """
 
     refs: frozenset[str] = frozenset()
+    all_refs: bool = False
     index: bool = False
     config: bool = False
 
@@ -73,7 +77,7 @@ def compare(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) -
     return [
         *_head(found, unreadable, expected),
         *_limit(_refs(found, unreadable, expected)),
-        *_transaction(found, expected),
+        *_transaction(found, unreadable, expected),
         *_stash(found, expected),
         *_index(found, unreadable, expected),
         *_limit(_reflogs(found, expected)),
@@ -137,12 +141,18 @@ def _refs(found: GitSnapshot, unreadable: Unreadable, expected: Expectation) -> 
             yield violation("ref-unknown", name, f"{name} is {value}, which it never was")
 
 
-def _transaction(found: GitSnapshot, expected: Expectation) -> list[Violation]:
+def _transaction(
+    found: GitSnapshot, unreadable: Unreadable, expected: Expectation
+) -> list[Violation]:
     step = expected.under_way
-    if step is None or not step.one_transaction:
+    if step is None or not step.one_transaction or unreadable.all_refs:
         return []
     before, after = expected.promised.refs, step.state.refs
-    changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    changed = [
+        name
+        for name in sorted({*before, *after} - unreadable.refs)
+        if before.get(name) != after.get(name)
+    ]
     new = [name for name in changed if found.refs.get(name) == after.get(name)]
     old = [name for name in changed if found.refs.get(name) == before.get(name)]
     if not new or not old:

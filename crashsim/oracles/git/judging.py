@@ -40,6 +40,7 @@ def _holds_without_promise(found: Violation) -> bool:
 def _unreadable(repository: Repository) -> Unreadable:
     return Unreadable(
         refs=frozenset(map(plain, repository.refs.broken)),
+        all_refs=not repository.refs.is_readable,
         index=repository.has_index and repository.index is None,
         config=repository.config is None,
     )

@@ -58,7 +58,7 @@ class GitSnapshot(msgspec.Struct, frozen=True, omit_defaults=True):
             for key, value in self.settings.items()
             if key.startswith("extensions.")
         }
-        return Format(int(version), tuple(sorted(extensions.items())))
+        return Format(int(version) if version.isdigit() else 0, tuple(sorted(extensions.items())))
 
 
 class GitPromise(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,10 @@ keep() {  # keep NAME: the repository as it is now, and git's answers
         git -C repo symbolic-ref HEAD
         git -C repo for-each-ref --format='%(objectname) %(refname)'
         git -C repo stash list --format='stash %H'
-        for ref in HEAD refs/heads/main; do git -C repo reflog show --format="$ref %H %gs" "$ref"; done
+        for ref in HEAD refs/heads/main refs/heads/feature; do
+            git -C repo rev-parse -q --verify $ref >&2 || continue
+            git -C repo reflog show --format="$ref %H %gs" "$ref"
+        done
     } >"out/$1/expected"
 }
 
@@ -45,6 +48,14 @@ for format in sha1 sha256; do
     git -C repo checkout -q -b feature
     git -C repo pack-refs --all
     keep $format-4-compacted
+    (
+        # Tombstones stay in their tables only while nothing is compacted.
+        export GIT_TEST_REFTABLE_AUTOCOMPACTION=false
+        git -C repo tag -d many/7
+        git -C repo branch -q -D main
+        git -C repo stash drop -q
+    ) >/dev/null
+    keep $format-5-deleted
 done
 git version >out/git-version
 tar -c --sort=name --owner=0 --group=0 --mtime=@1700000000 -C out . | gzip -9n >"$target/reftable.tar.gz"

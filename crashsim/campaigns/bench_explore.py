@@ -1,0 +1,129 @@
+"""How many crash states are decided a second, against the usual way in an equal guest.
+
+Both sides get states of one fresh recording of git. Ours decides them in the order of a run, with
+all prunings and one guest; the usual way gets every n-th of them, so that both meet the same kinds
+of states and the same load of the host.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from crashsim.campaigns.bench_deciding import InProcessOnly, Side, choose_states
+from crashsim.campaigns.bench_rebuild import UsualWay
+from crashsim.campaigns.benchmark import Benchmark, Ratio, figure
+from crashsim.campaigns.explaining import Snapshots
+from crashsim.campaigns.options import Progress, RunOptions
+from crashsim.campaigns.recorded import SLOT, Recorded
+from crashsim.campaigns.run import open_target, record_target
+from crashsim.campaigns.targets import CommandChoice, choose_target
+from crashsim.explore.deciding import Decider
+from crashsim.faults.disturbances import parse_disturbances
+from crashsim.machines.filesystems import Filesystem
+from crashsim.machines.protocol import Machine
+from crashsim.machines.qemu import QemuMachine
+from crashsim.workloads.git import REPOSITORY
+from crashsim.workloads.registry import TargetOptions
+
+BOUND = "at least 10"
+
+
+def bench_explore(
+    count: int, batch: int, filesystem: Filesystem, parent: Path | None, progress: Progress
+) -> Benchmark:
+    """Record git with `core.fsync=none` and decide states of it in both ways, in turn.
+
+    :param count: how many states ours decides.
+    :param batch: how many of them there are for each one that the usual way decides.
+    :param parent: where the recording goes; it is removed again.
+
+    Raises InfrastructureError where no guest comes up.
+    """
+    machine = QemuMachine()
+    with _fresh_recording(machine, filesystem, parent, progress) as recorded, ExitStack() as stack:
+        states = choose_states(recorded, count)
+        whole = Side(recorded.decider(), stack.enter_context(recorded.recoverer(machine)))
+        in_process = Side(
+            Decider(recorded.images, recorded.timeline, InProcessOnly(recorded.oracle)),
+            stack.enter_context(recorded.recoverer(machine)),
+        )
+        usual = UsualWay(
+            stack.enter_context(machine.start()),
+            recorded.log,
+            recorded.profile.atomic_unit_bytes,
+            recorded.filesystem.mount(SLOT),
+            REPOSITORY,
+        )
+        rebuilt: list[float] = []
+        sound = 0
+        for first in range(0, len(states), batch):
+            progress("states", first, len(states))
+            part = states[first : first + batch]
+            whole.decide(part)
+            in_process.decide(part)
+            seconds, clean = usual.decide(part[len(part) // 2])
+            rebuilt.append(seconds)
+            sound += clean
+        progress("states", len(states), len(states))
+        notes = [
+            f"git on {filesystem.spelling}, core.fsync=none, disturbed: a log of "
+            f"{len(recorded.log.requests)} requests; {len(states)} states, one guest",
+            f"with exercise: {whole.decided_by}; {_phases(whole)}",
+            f"in process: {in_process.decided_by}; {_phases(in_process)}",
+            f"the usual way: {len(rebuilt)} of these states, {sound} of them sound by git fsck",
+            f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}",
+        ]
+        return _result(whole.seconds, in_process.seconds, rebuilt, notes)
+
+
+@contextmanager
+def _fresh_recording(
+    machine: Machine, filesystem: Filesystem, parent: Path | None, progress: Progress
+) -> Iterator[Recorded]:
+    with tempfile.TemporaryDirectory(prefix="crashsim-bench-", dir=parent) as directory:
+        target = choose_target("git", None, None, CommandChoice(), TargetOptions(fsync="none"))
+        options = RunOptions(
+            filesystem=filesystem,
+            out=Path(directory),
+            disturbances=parse_disturbances(None, 0),
+        )
+        recording = Path(directory) / "recording"
+        record_target(target, options, machine, recording, progress, Snapshots())
+        with open_target(target, options, recording) as recorded:
+            yield recorded
+
+
+def _result(
+    whole: Sequence[float],
+    in_process: Sequence[float],
+    rebuilt: Sequence[float],
+    notes: list[str],
+) -> Benchmark:
+    """Rates follow from means: what a pruning saves is in them, and not in a median."""
+    usual = _mean(rebuilt)
+    return Benchmark(
+        "explore",
+        [
+            figure("a state, as in a run", "s", whole),
+            figure("a state, in-process oracle alone", "s", in_process),
+            figure("a state, rebuilt and checked by git fsck", "s", rebuilt),
+            figure("states a second, as in a run", "1/s", [1 / _mean(whole)]),
+            figure("states a second, in-process oracle alone", "1/s", [1 / _mean(in_process)]),
+            figure("states a second, the usual way", "1/s", [1 / usual]),
+        ],
+        [
+            Ratio("states a second: as in a run / the usual way", usual / _mean(whole), BOUND),
+            Ratio("states a second: in process / the usual way", usual / _mean(in_process)),
+        ],
+        notes,
+    )
+
+
+def _mean(seconds: Sequence[float]) -> float:
+    return sum(seconds) / len(seconds)
+
+
+def _phases(side: Side) -> str:
+    """ "recover 12 s, exercise 30 s"."""
+    return ", ".join(f"{name} {seconds:.1f} s" for name, seconds in side.decider.seconds.items())

@@ -1,0 +1,76 @@
+"""What a benchmark measures: rows of figures, the ratios among them, and what was asked of them."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from crashsim.campaigns.options import Progress
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One thing measured: the median, least and greatest of all rounds, in `unit`."""
+
+    name: str
+    unit: str
+    median: float
+    least: float
+    greatest: float
+
+
+class Ratio(msgspec.Struct, frozen=True):
+    """How two figures compare, and the bound that the design sets on it, in words."""
+
+    name: str
+    value: float
+    bound: str = ""
+
+
+class Benchmark(msgspec.Struct, frozen=True):
+    """A benchmark's result."""
+
+    name: str
+    figures: list[Figure]
+    ratios: list[Ratio]
+    notes: list[str] = []
+    schema: str = "crashsim.bench/1"
+
+
+def figure(name: str, unit: str, values: Sequence[float]) -> Figure:
+    """Sum up the rounds of one figure."""
+    return Figure(name, unit, statistics.median(values), min(values), max(values))
+
+
+def alternate(
+    sides: Mapping[str, Callable[[], float]], rounds: int, progress: Progress
+) -> dict[str, list[float]]:
+    """Measure every side once a round, so that what else the host does hits all of them alike.
+
+    Every other round goes through them backwards: none has always the same one before it.
+    """
+    measured: dict[str, list[float]] = {name: [] for name in sides}
+    for number in range(rounds):
+        progress("rounds", number, rounds)
+        for name in list(sides)[:: -1 if number % 2 else 1]:
+            measured[name].append(sides[name]())
+    progress("rounds", rounds, rounds)
+    return measured
+
+
+def peak_resident_mib() -> float:
+    """The most memory that this process has had resident, in MiB.
+
+    VmHWM of proc_pid_status(5). Not ru_maxrss of getrusage(2), which starts with what the process
+    had before it executed this program.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return int(value.split()[0]) / 1024
+    raise AssertionError("Linux gives VmHWM for every process that has memory")
+
+
+def forget_peak_resident() -> None:
+    """Let `peak_resident_mib` count from now on (proc_pid_clear_refs(5): writing 5)."""
+    Path("/proc/self/clear_refs").write_text("5")
