@@ -13,7 +13,6 @@ from crashsim.explain.survey import survey
 from crashsim.explain.tracing import trace_workload
 from crashsim.explore.needed import Telling
 from crashsim.explore.recovery import Recoverer
-from crashsim.faults.disturbances import Kind
 from crashsim.machines.protocol import Machine
 from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Violation
@@ -24,7 +23,7 @@ FINAL = "end"
 
 @dataclass
 class Snapshots:
-    """Keeps the tree after each step as the recorder shows it; an explanation joins writes to them."""
+    """Keeps the tree after each step, as the recorder shows it: writes are joined to them."""
 
     taken: list[Snapshot] = field(default_factory=list)
 

@@ -1,7 +1,7 @@
-"""From a kind of violation to a case: shrunk, told by the write it hangs on, explained, cut down."""
+"""From a kind of violation to a case: shrunk, told by the write it hangs on, explained."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from crashsim.workloads.marks import step_name
 
 SHRINK_CHECKS_MAX = 200
 SHARE_OF_THE_REST = 2
-"""The gravest finding may use this fraction of the shrinking time that is left: one half."""
+"""Each finding may use one half of the shrinking time that is left."""
 
 
 @dataclass(frozen=True)
@@ -49,25 +49,20 @@ def make_cases(
     directory: Path,
     progress: Progress,
 ) -> tuple[Case, ...]:
-    """One case for each kind of violation of the properties asked for, the gravest first.
+    """One case for each kind of violation of the properties asked for, the most telling first.
 
     All share `options.shrink_seconds`. What the time does not suffice for stays as it was met.
     """
-    options = explainer.options
-    order = list(Property)
-    failures = sorted(
-        (each for each in exploration.failures if each.violation.property in options.properties),
-        key=lambda each: (order.index(each.violation.property), -each.states, each.violation.rule),
-    )
+    failures = _by_weight(exploration.failures, explainer.options.properties)
     cuts = meaningful_cuts(recorded.timeline)
-    seconds_left = options.shrink_seconds
+    seconds_left = explainer.options.shrink_seconds if explainer.options.shrink else 0.0
     cases: list[Case] = []
     with recorded.recoverer(explainer.machine) as recoverer:
         for done, failure in enumerate(failures):
             progress("shrink and explain", done, len(failures))
-            budget = ShrinkBudget(SHRINK_CHECKS_MAX, max(seconds_left / SHARE_OF_THE_REST, 1.0))
+            budget = ShrinkBudget(SHRINK_CHECKS_MAX, seconds_left / SHARE_OF_THE_REST)
             trials = _trials(failure, decider, recoverer, recorded, budget)
-            telling = _smallest_telling(trials, cuts, shrinks=options.shrink)
+            telling = _smallest_telling(trials, cuts)
             seconds_left -= budget.elapsed_seconds
             name = f"{failure.violation.property}-{_slug(failure.violation.rule)}"
             target = directory / "cases" / name
@@ -77,6 +72,18 @@ def make_cases(
             cases.append(Case(_with_words(finding, told), target))
     progress("shrink and explain", len(failures), len(failures))
     return tuple(cases)
+
+
+def _by_weight(failures: Iterable[Failure], properties: Sequence[Property]) -> list[Failure]:
+    """The kind that most states show first for each property, then all others likewise."""
+    order = list(Property)
+    wanted = sorted(
+        (failure for failure in failures if failure.violation.property in properties),
+        key=lambda each: (order.index(each.violation.property), -each.states, each.violation.rule),
+    )
+    firsts = {failure.violation.property: failure for failure in reversed(wanted)}
+    leading = [failure for failure in wanted if firsts[failure.violation.property] is failure]
+    return leading + [failure for failure in wanted if failure not in leading]
 
 
 def _trials(
@@ -96,8 +103,8 @@ def _trials(
     )
 
 
-def _smallest_telling(trials: Trials, cuts: Cuts, *, shrinks: bool) -> Telling:
-    if not shrinks:
+def _smallest_telling(trials: Trials, cuts: Cuts) -> Telling:
+    if trials.budget.seconds <= 0:
         return Telling(trials.best, (), clean=False)
     shrink(trials, cuts)
     return tell(trials)

@@ -32,7 +32,7 @@ class DecidedBy(msgspec.Struct, frozen=True):
 class StatesResult(msgspec.Struct, frozen=True):
     """What was covered.
 
-    `possible` counts every (cut, kept subset), torn ones not counted; None where it is more than 2**53.
+    `possible` counts every (cut, kept subset), torn ones not counted; None: more than 2**53.
     `distinct` counts different disk images among the explored ones.
     """
 
@@ -69,9 +69,9 @@ class WriteNote(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """A violation with its shrunk state and explanation.
 
-    `cut` is an event position, `dropped` and `torn[].write` are request numbers, of the recording that is in the
-    bundle. `explanation` is a list of sentences. `needed` are the dropped writes of which each, restored
-    alone, makes the violation go away.
+    `cut` is an event position, `dropped` and `torn[].write` are request numbers, of the recording
+    that is in the bundle. `explanation` is a list of sentences. `needed` are the lost writes of
+    which each, restored alone, makes the violation go away.
     """
 
     id: str
@@ -102,7 +102,10 @@ class Seconds(msgspec.Struct, frozen=True):
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """One run. `flushes_cost`: FLUSH requests of the workload alone, recorded without disturbances."""
+    """One run.
+
+    `flushes_cost` counts the FLUSH requests of the workload alone, recorded without disturbances.
+    """
 
     target: str
     fs: str

@@ -1,4 +1,4 @@
-"""What is tested: a workload, the promises that are made on its behalf, and the oracle that judges it.
+"""What is tested: a workload, the promises made on its behalf, and the oracle that judges it.
 
 Workloads and oracles know nothing of each other; here they meet.
 """
@@ -138,7 +138,7 @@ def _file_target(path: Path, choice: CommandChoice) -> Target:
     steps = content.get("step")
     if unknown or not isinstance(steps, list) or not steps:
         raise BadWorkloadFile(
-            f"{path}: a workload has setup, check, check_timeout_seconds, payload and [[step]] tables"
+            f"{path}: a workload has setup, check, check_timeout_seconds, payload and [[step]]"
             + (f", not {sorted(unknown)[0]!r}" if unknown else "; it has no [[step]]")
         )
     parsed = tuple(_read_step(path, number, step) for number, step in enumerate(steps, 1))

@@ -44,7 +44,9 @@ def record(rounds: RoundsOption = 3, json_file: JsonOption = None) -> None:
 
 
 @bench_app.command()
-def explore(states: Annotated[int, typer.Option(min=10)] = 200, json_file: JsonOption = None) -> None:
+def explore(
+    states: Annotated[int, typer.Option(min=10)] = 200, json_file: JsonOption = None
+) -> None:
     """States decided per second, against rebuilding, mounting and git fsck for each; by log length.
 
     Example: crashsim bench explore --states 300

@@ -21,7 +21,7 @@ EXIT_INTERRUPTED = 130
 
 app = typer.Typer(
     name="crashsim",
-    help="Was it saved? Record a program's disk in a VM, explore every power cut, show what is lost.",
+    help="Was it saved? Record a program's disk in a VM, explore every power cut, show the loss.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -12,6 +12,8 @@ from crashsim.campaigns.run import prepare_machine
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.cli.arguments import (
     DEFAULT_OUT,
+    EXIT_INCONCLUSIVE,
+    EXIT_VIOLATION,
     DisturbOption,
     FsOption,
     JobsOption,
@@ -24,7 +26,6 @@ from crashsim.cli.arguments import (
     TimeLimitOption,
     read_states,
 )
-from crashsim.cli.arguments import EXIT_INCONCLUSIVE, EXIT_VIOLATION
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import parse_filesystem
@@ -66,7 +67,7 @@ def matrix(
 
     Example:
 
-      crashsim matrix --target git --fs ext4 --fs btrfs --fsync none --fsync all --method fsync --method batch
+      crashsim matrix --fs ext4 --fs btrfs --fsync none --fsync all --method fsync --method batch
     """
     options = RunOptions(
         filesystem=parse_filesystem("ext4"),

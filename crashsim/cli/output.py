@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
 from rich import progress as bars
+from rich.console import Console
 
 from crashsim.campaigns.options import Progress
 from crashsim.errors import UsageError

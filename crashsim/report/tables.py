@@ -108,8 +108,32 @@ def render_run(run: RunResult) -> ConsoleRenderable:
     for name in property_names(run):
         result = run.properties[name]
         table.add_row(Text(printable(name)), f"{result.checked:,}", _count(result))
-    panels = [Padding(render_finding(finding), (1, 0, 0, 0)) for finding in run.findings]
+    told = _in_full(run.findings)
+    panels = [Padding(render_finding(finding), (1, 0, 0, 0)) for finding in told]
+    rest = [finding for finding in run.findings if finding not in told]
+    if rest:
+        panels.append(Padding(_in_short(rest), (1, 0, 0, 0)))
     return Group(_run_title(run), Padding(facts, (1, 0, 0, 0)), table, _run_verdict(run), *panels)
+
+
+def _in_full(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that a terminal has room for: the first of each property."""
+    firsts = {finding.property: finding for finding in reversed(findings)}
+    return [finding for finding in findings if firsts[finding.property] is finding]
+
+
+def _in_short(findings: Sequence[Finding]) -> Table:
+    """A line for each finding; the page and the bundles have the words."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", title_justify="left")
+    table.title = "and besides (crashsim report tells them in full)"
+    table.add_column("finding", no_wrap=True)
+    table.add_column("states", justify="right")
+    table.add_column("what", overflow="ellipsis", no_wrap=True, ratio=1)
+    for finding in findings:
+        table.add_row(
+            Text(printable(finding.id)), f"{finding.states:,}", Text(printable(finding.detail))
+        )
+    return table
 
 
 def property_names(run: RunResult) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Self
 from crashsim.errors import UsageError
 from crashsim.machines.protocol import Guest
 from crashsim.workloads.protocol import Step, WorkloadFailed
-from crashsim.workloads.staging import PAYLOAD_ENVIRONMENT, put_payload
+from crashsim.workloads.staging import PAYLOAD_ENVIRONMENT
 
 
 class NoCommand(UsageError):
@@ -27,7 +27,8 @@ class CommandWorkload:
     :ivar setup: an argument vector; what it did is durable before the first step.
     :ivar steps: usually one. Where a power cut may fall has nothing to do with steps; they are what
         a finding names.
-    :ivar payload: a directory of the host, copied to /payload in the guest.
+    :ivar payload: a directory of the host whose programs the commands use. Guests come with it
+        (`staging.put_payload`), those that recover no less than the one that records.
     """
 
     setup: tuple[str, ...] | None
@@ -65,9 +66,7 @@ class CommandWorkload:
         return ()
 
     def prepare(self, guest: Guest, root: str) -> None:
-        """Bring the payload into the guest and run the set-up."""
-        if self.payload is not None:
-            put_payload(guest, self.payload)
+        """Run the set-up."""
         if self.setup is None:
             return
         result = guest.run(
@@ -95,7 +94,7 @@ def command_workload(
 
     :param command: an argument vector, or a string for the guest's `sh -c`.
     :param setup: a string for the guest's `sh -c`.
-    :param payload: a directory of the host, copied to /payload in the guest.
+    :param payload: a directory of the host that every guest has at /payload.
 
     Raises NoCommand for an empty one.
     """

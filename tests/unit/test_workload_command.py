@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crashsim.machines.protocol import CommandResult, Mark
-from crashsim.workloads.command import NoCommand, command_workload
-from crashsim.workloads.protocol import WorkloadFailed
+from crashsim.workloads.command import CommandWorkload, NoCommand, command_workload
+from crashsim.workloads.protocol import Step, WorkloadFailed
 from crashsim.workloads.registry import TargetOptions, UnknownTarget, make_target
 from crashsim.workloads.staging import (
     PAYLOAD_BYTES_MAX,
@@ -49,15 +49,29 @@ def test_no_command_is_refused(command: list[str] | str) -> None:
         command_workload(command)
 
 
-def test_the_set_up_runs_in_the_root_with_the_payload_on_its_path(tmp_path: Path) -> None:
+def test_the_set_up_runs_in_the_root_with_the_payload_on_its_path() -> None:
     guest = ScriptedGuest()
-    command_workload(["x"], setup="make-it", payload=tmp_path).prepare(guest, "/mnt/0")
+    command_workload(["x"], setup="make-it").prepare(guest, "/mnt/0")
 
-    assert guest.names() == ["write_file", "run", "run"]
+    assert guest.names() == ["run"]
     argv, cwd, environment = guest.calls[-1][1]
     assert argv == ("sh", "-c", "make-it")
     assert cwd == "/mnt/0"
     assert environment["PATH"].split(":")[0] == "/payload/bin"
+
+
+def test_without_a_set_up_nothing_runs() -> None:
+    guest = ScriptedGuest()
+    command_workload(["x"]).prepare(guest, "/mnt/0")
+
+    assert guest.names() == []
+
+
+def test_steps_of_one_name_are_refused() -> None:
+    with pytest.raises(NoCommand, match="'a'"):
+        CommandWorkload.of_steps([Step("a", ("x",)), Step("a", ("y",))])
+    with pytest.raises(NoCommand):
+        CommandWorkload.of_steps([])
 
 
 def test_a_failing_set_up_is_the_callers_fault() -> None:

@@ -36,6 +36,8 @@ for number in 1 2 3 4 5 6 7 8; do
     rm -f /tmp/logged/random$((number - 2))
     sync /tmp/logged/random$number
 done
+sync
+fstrim /tmp/logged
 umount /tmp/logged
 dmsetup remove --noudevsync logged
 """
@@ -60,6 +62,7 @@ def test_a_log_taken_by_the_kernel_replays_to_the_same_image(
         assert [mark.text for mark in log.marks] == ["saved", "dm-log-writes-end"]
         assert (log.requests.operation == Operation.FLUSH).sum() > 8
         assert log.requests.fua.any()
+        assert (log.requests.operation == Operation.TRIM).any()
         index = ImageIndex(log)
         end = CrashState(log.event_count)
         for offset in range(0, DEVICE_BYTES, PIECE_BYTES):

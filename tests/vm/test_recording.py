@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crashsim.campaigns.payload import PayloadMachine
 from crashsim.disk.crash_disk import CrashStateDisk
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.log import Log
@@ -13,7 +14,7 @@ from crashsim.disk.recording import Recording
 from crashsim.disk.state import CrashState
 from crashsim.faults.disturbances import DEFAULT, EXCLUDE, Disturbance, Kind, make
 from crashsim.machines.filesystems import FILESYSTEMS, parse_filesystem
-from crashsim.machines.protocol import Mount
+from crashsim.machines.protocol import Machine, Mount
 from crashsim.machines.qemu import QemuMachine
 from crashsim.machines.tree import Tree
 from crashsim.workloads.command import command_workload
@@ -41,7 +42,7 @@ def promise_digest(step: str, tree: Tree) -> str:
 
 
 def make_recording(
-    machine: QemuMachine,
+    machine: Machine,
     workload: Workload,
     directory: Path,
     *,
@@ -168,7 +169,7 @@ def test_a_commands_promises_are_in_the_log_in_their_order(
     machine: QemuMachine, tmp_path: Path
 ) -> None:
     workload = command_workload(["config-write", "3"], setup="echo old >config", payload=EXAMPLE)
-    recording = make_recording(machine, workload, tmp_path / "r")
+    recording = make_recording(PayloadMachine(machine, EXAMPLE), workload, tmp_path / "r")
 
     with recording.log() as log:
         assert promises(mark.text for mark in log.marks) == ("saved 1", "saved 2", "saved 3")
