@@ -73,8 +73,6 @@ class Side:
 
 def choose_states(recorded: Recorded, count: int, seed: int = 0) -> list[CrashState]:
     """The first states of a run with this budget; fewer where there are not so many."""
-    cuts = meaningful_cuts(
-        recorded.timeline, lambda cut: recorded.images.identity(CrashState(cut))
-    )
+    cuts = meaningful_cuts(recorded.timeline, lambda cut: recorded.images.identity(CrashState(cut)))
     unit = recorded.profile.atomic_unit_bytes
     return list(Schedule(recorded.timeline, cuts, unit, seed, count))

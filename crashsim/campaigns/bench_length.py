@@ -64,7 +64,9 @@ def bench_length(
     machine = QemuMachine()
     with ExitStack() as stack:
         lengths = [
-            _prepare(stack, machine, factor, rewrites * factor, states, filesystem, parent, progress)
+            _prepare(
+                stack, machine, factor, rewrites * factor, states, filesystem, parent, progress
+            )
             for factor in FACTORS
         ]
         for number in range(min(len(length.states) for length in lengths)):

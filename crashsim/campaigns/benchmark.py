@@ -1,6 +1,8 @@
 """What a benchmark measures: rows of figures, the ratios among them, and what was asked of them."""
 
+import os
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -58,8 +60,30 @@ def alternate(
     return measured
 
 
-def peak_resident_mib() -> float:
-    """The most memory that this process has had resident, in MiB.
+def cpu_seconds() -> float:
+    """Processor time of this process and of its children that run, its guests among them.
+
+    Unlike the time on the wall it hardly depends on what else the host does. utime and stime of
+    proc_pid_stat(5), which are those of all threads.
+    """
+    total = time.process_time()
+    for listing in Path("/proc/self/task").glob("*/children"):
+        total += sum(_cpu_seconds_of(pid) for pid in listing.read_text().split())
+    return total
+
+
+def _cpu_seconds_of(pid: str) -> float:
+    try:
+        text = Path("/proc", pid, "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0  # it ended meanwhile
+    # The second field is a name in parentheses, and may have anything in it.
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def peak_resident_mb() -> float:
+    """The most memory that this process has had resident since `forget_peak_resident`, in 10^6 B.
 
     VmHWM of proc_pid_status(5). Not ru_maxrss of getrusage(2), which starts with what the process
     had before it executed this program.
@@ -67,10 +91,10 @@ def peak_resident_mib() -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":
-            return int(value.split()[0]) / 1024
+            return int(value.split()[0]) * 1024 / 1e6
     raise AssertionError("Linux gives VmHWM for every process that has memory")
 
 
 def forget_peak_resident() -> None:
-    """Let `peak_resident_mib` count from now on (proc_pid_clear_refs(5): writing 5)."""
+    """Let `peak_resident_mb` count from now on (proc_pid_clear_refs(5), value 5)."""
     Path("/proc/self/clear_refs").write_text("5")

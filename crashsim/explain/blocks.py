@@ -126,7 +126,7 @@ def merged(blocks: Sequence[Block]) -> list[Block]:
     for block in blocks:
         last = joined[-1] if joined else None
         alike = last is not None and (last.role, last.what) == (block.role, block.what)
-        if last is not None and alike:
+        if last is not None and alike and block.role is Role.UNKNOWN:
             length = last.length_bytes + block.length_bytes
             joined[-1] = Block(last.start, length, last.role, last.what)
         else:

@@ -131,9 +131,12 @@ class Decider:
         if outcome.tree is None:
             assert outcome.failure is not None
             return Verdict((outcome.failure,))
-        with self._timed("judge"):
-            violations = tuple(self.oracle.judge(outcome.tree, moment))
-            key = self.oracle.exercise_key(outcome.tree, moment)
+        try:
+            with self._timed("judge"):
+                violations = tuple(self.oracle.judge(outcome.tree, moment))
+                key = self.oracle.exercise_key(outcome.tree, moment)
+        except Inconclusive as reason:
+            return Verdict((), CHECK, _why(reason))
         if key is None:
             return Verdict(violations)
         exercised = self._exercised.get(key)
@@ -151,7 +154,7 @@ class Decider:
         try:
             return tuple(attempt.exercise(self.oracle, outcome.tree, moment)), ""
         except Inconclusive as reason:
-            return (), str(reason) or "the check gave no answer"
+            return (), _why(reason)
 
     def _check_surely(self, state: CrashState, recoverer: Recoverer) -> Verdict:
         """Check, and once more in a fresh guest if the first one went away.
@@ -253,6 +256,10 @@ def _page_digests(images: Images, state: CrashState) -> Callable[[int], int]:
         return content
 
     return digest
+
+
+def _why(reason: Inconclusive) -> str:
+    return str(reason) or "the check gave no answer"
 
 
 def _does_not_mount(recovery: Recovery) -> Violation:

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.repository import open_repository
+from crashsim.oracles.protocol import Moment
 from tests.support.git_repository import GIT_DIR, GitRepository
 from tests.support.host_tree import changed_tree, host_tree
 
@@ -117,6 +119,32 @@ def test_before_init_and_before_the_first_promise(tmp_path: Path) -> None:
     assert repository.judge(half_made, promises=1) == []
     assert repository.judge(half_made, promises=0) == []
     assert "repository-unrecognised" in repository.rules(half_made, promises=2)
+
+
+def test_a_remote_beside_it(tmp_path: Path) -> None:
+    """A push is promised for both repositories, and lost in either."""
+    repository = GitRepository(tmp_path)
+    repository.init()
+    repository.git("init", "--quiet", "--bare", "../remote.git")
+    commit = repository.commit()
+    texts, trees = [], []
+    for step in (("log",), ("push", "--quiet", "../remote.git", "main")):
+        repository.git(*step)
+        trees.append(host_tree(tmp_path))
+        states = [snapshot(trees[-1], name) for name in (GIT_DIR, "remote.git")]
+        texts.append(encode_promise(step[0], states[0], others={"remote.git": states[1]}))
+    oracle = GitOracle(texts, others=["remote.git"])
+    for made in (1, 2):
+        assert oracle.judge(trees[1], Moment(tuple(texts[:made]))) == []
+    (lost,) = oracle.judge(trees[0], Moment(tuple(texts)))
+    assert (lost.rule, lost.subject) == ("ref-lost", "remote.git refs/heads/main")
+    assert GitOracle(texts).judge(trees[0], Moment(tuple(texts))) == []
+    path = f"remote.git/{repository.loose_path(commit)}"
+    broken = oracle.judge(changed_tree(trees[1], {path: b""}), Moment(tuple(texts)))
+    assert {(one.rule, one.subject) for one in broken} == {
+        ("ref-object-empty", path),
+        ("poisoned-object", path),
+    }
 
 
 def index_lines(repository: GitRepository) -> list[str]:

@@ -91,9 +91,9 @@ def test_broken_branch(repository: GitRepository) -> None:
     assert "commit-failed" in exercise(repository)
 
 
-def test_packed_refs_new_stops_gc(repository: GitRepository) -> None:
+def test_packed_refs_new_stops_packing(repository: GitRepository) -> None:
     damage(repository, "packed-refs.new", b"")
-    assert "packed-refs.new: File exists" in exercise(repository)["gc-failed"]
+    assert "packed-refs.new: File exists" in exercise(repository)["pack-refs-failed"]
 
 
 def test_bad_loose_copy_of_a_packed_object_goes_away(repository: GitRepository) -> None:

@@ -14,10 +14,18 @@ from crashsim.disk.dm_log_writes import DmLogDamaged, import_dm_log
 from crashsim.disk.durability import durable_positions, pending
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.log import Log, LogWriter
-from crashsim.disk.request import Operation
+from crashsim.disk.request import Operation, Request
 from crashsim.disk.state import CrashState
 from crashsim.errors import UsageError
-from tests.support.disk_histories import DISK_BYTES, SECTOR, History, Mark, histories
+from tests.support.disk_histories import (
+    DISK_BYTES,
+    SECTOR,
+    Complete,
+    History,
+    Mark,
+    Submit,
+    histories,
+)
 
 FLUSH, FUA, DISCARD, MARK, METADATA = 1, 2, 4, 8, 16
 
@@ -170,6 +178,33 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     with History().record(tmp_path) as log, pytest.raises(UsageError, match="exists"):
         export_dm_log(log, tmp_path / "dm.log")
     assert (tmp_path / "dm.log").read_text() == "mine"
+
+
+def test_what_a_flush_covers_is_exported_before_it(tmp_path: Path) -> None:
+    """Two flushes in flight, of which the later one ends first; then one that failed."""
+    flush = Submit(Request(Operation.FLUSH))
+    history = History(
+        [
+            *(Submit(_write(0)), Complete(0, 0), flush),
+            *(Submit(_write(1)), Complete(2, 0), flush, Submit(_write(2)), Complete(4, 0)),
+            *(Complete(3, 0), Mark("0 and 1"), Complete(1, 0), Mark("still 0 and 1")),
+            *(flush, Complete(5, 5), Mark("still not 2")),
+            *(flush, Complete(6, 0), Mark("all")),
+        ]
+    )
+    with history.record(tmp_path / "source") as log:
+        export_dm_log(log, tmp_path / "dm.log")
+    import_dm_log(tmp_path / "dm.log", tmp_path / "copy", DISK_BYTES)
+    with Log.open(tmp_path / "copy") as copy:
+        durable = [
+            [_durable_image(copy, mark.position)[page * 4096] for page in range(3)]
+            for mark in copy.marks
+        ]
+    assert durable == [[1, 1, 0], [1, 1, 0], [1, 1, 0], [1, 1, 1]]
+
+
+def _write(page: int) -> Request:
+    return Request(Operation.WRITE, page * 4096, 4096, False, b"\1" * 4096)
 
 
 def _with_marks(history: History) -> History:

@@ -105,10 +105,13 @@ class Story:
         ]
 
 
-def tell(directory: Path, images: Images, unrelated: bytes = b"") -> Story:
+def tell(
+    directory: Path, images: Images, unrelated: bytes = b"", *, committed_first: bool = False
+) -> Story:
     """Write the story's log.
 
     :param unrelated: data that another process wrote and fsynced, which is what forced the commit.
+    :param committed_first: the commit comes before the step that is said to have made the file.
     """
     journal: list[int] = []
     with LogWriter(directory, SIZE) as writer:
@@ -126,7 +129,8 @@ def tell(directory: Path, images: Images, unrelated: bytes = b"") -> Story:
                 write(at, images.base[at : at + BLOCK])
         flush()
         writer.mark(START)
-        writer.mark(step_mark(STEP))
+        if not committed_first:
+            writer.mark(step_mark(STEP))
         if unrelated:
             write(SIZE - BLOCK, unrelated.ljust(BLOCK, b"\0"))
         changed = _changed(images.base, images.journaled)
@@ -136,6 +140,8 @@ def tell(directory: Path, images: Images, unrelated: bytes = b"") -> Story:
                 flush()
             journal.append(write(at, images.journaled[at : at + BLOCK], fua=last))
         committed = writer.event_count
+        if committed_first:
+            writer.mark(step_mark(STEP))
         pages = [
             at for at in _changed(images.base, images.after) if at // BLOCK not in images.homes
         ]

@@ -44,7 +44,8 @@ class SparseDisk:
         start = offset - first * PAGE_BYTES
         whole[start : start + len(data)] = data
         for page in range(first, last):
-            content = bytes(whole[(page - first) * PAGE_BYTES :][:PAGE_BYTES])
+            at = (page - first) * PAGE_BYTES
+            content = bytes(whole[at : at + PAGE_BYTES])
             if content == _ZEROES:
                 self.pages.pop(page, None)
             else:

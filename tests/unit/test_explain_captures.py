@@ -1,40 +1,30 @@
 """Blocks that Linux 6.12 wrote on XFS, btrfs and f2fs, by name and by what they say.
 
-`support/explain_captures.json` holds some writes of a recording of git, and the parts of the disk
-that the layouts read first. What the files' inode numbers, sizes and places are was read from the
-recording's final image with ls, xfs_bmap and dump.f2fs, not with the code that is tested.
+What the files' inode numbers, sizes and places are was read from the recording's final image with
+ls, xfs_bmap and dump.f2fs, not with the code that is tested.
 """
 
-import base64
-import json
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from crashsim.explain.blocks import Block, Layout, NoLayout, Owner, Role
 from crashsim.explain.layouts import read_layout
 from crashsim.explain.xfs_log import record_body
+from tests.support import captures
 
-CAPTURES = json.loads((Path(__file__).parent.parent / "support/explain_captures.json").read_text())
-SMALL = b"475ac4369e6f886ffaf180372b19e6b91253a3"
-LARGE = b"40720b9ab5fd0e97447860b09f4c64255128a6"
-
-
-def unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
+SMALL, LARGE = captures.SMALL.encode(), captures.LARGE.encode()
 
 
 def layout_of(fstype: str) -> Layout:
-    parts = {offset: unpacked(text) for offset, text in CAPTURES[fstype]["read"]}
+    parts = captures.read_parts(fstype)
     return read_layout(fstype, lambda offset, length: parts[offset][:length])
 
 
 def blocks_of(fstype: str, layout: Layout) -> Iterator[tuple[int, Block, bytes]]:
     """(place on the disk, block, its bytes) of all captured writes."""
-    for offset, text in CAPTURES[fstype]["writes"]:
-        data = unpacked(text)
+    for offset, data in captures.writes(fstype):
         for block in layout.blocks(offset, data):
             yield offset + block.start, block, data[block.start : block.start + block.length_bytes]
 
@@ -118,28 +108,20 @@ def test_inodes_tell_where_their_data_is(fstype: str, place: int, owner: Owner) 
 def test_small_files_are_found_inside_their_metadata(fstype: str, inode: int) -> None:
     layout = layout_of(fstype)
     blocks = [data for _, _, data in blocks_of(fstype, layout)]
-    (holder,) = [data for data in blocks if SMALL in data and _object_in(data)][:1]
-    content = _object_in(holder)
+    content = captures.small_content()
 
-    assert len(content) == 2043
+    assert zlib.decompress(content).startswith(b"blob 2642\0")
     assert {each for data in blocks for each in layout.inline_owners(data, content)} == {inode}
     assert not any(layout.inline_owners(data, content[:-1]) for data in blocks)
 
 
-def _object_in(data: bytes) -> bytes:
-    """The first whole deflated object in a block; empty if there is none of 2043 bytes."""
-    at = data.find(b"\x78\x01")
-    while at >= 0:
-        unpacker = zlib.decompressobj()
-        try:
-            unpacker.decompress(data[at:])
-        except zlib.error:
-            pass
-        else:
-            if unpacker.eof and len(data) - at - len(unpacker.unused_data) == 2043:
-                return data[at : at + 2043]
-        at = data.find(b"\x78\x01", at + 1)
-    return b""
+def test_tree_blocks_in_one_write_stay_apart() -> None:
+    layout = layout_of("btrfs")
+    (first, one), (_, other), *_ = captures.writes("btrfs")
+
+    blocks = layout.blocks(first, one + other)
+
+    assert [(block.start, block.length_bytes) for block in blocks] == [(0, 16384), (16384, 16384)]
 
 
 def test_the_words_that_the_xfs_log_replaces_are_put_back() -> None:
@@ -168,8 +150,7 @@ def test_what_is_no_such_filesystem_is_refused(fstype: str, disk: bytes) -> None
 def test_cut_off_and_garbled_blocks_are_named_without_an_exception(fstype: str) -> None:
     """Images are untrusted: whatever a block holds, it gets some name."""
     layout = layout_of(fstype)
-    for offset, text in CAPTURES[fstype]["writes"]:
-        data = unpacked(text)
+    for offset, data in captures.writes(fstype):
         for end in (1, 100, 511, 1000, 4000, len(data)):
             garbled = bytes(
                 byte ^ 0xA5 if at % 7 == 3 else byte for at, byte in enumerate(data[:end])

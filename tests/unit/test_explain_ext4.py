@@ -9,7 +9,7 @@ import pytest
 
 from crashsim.explain.blocks import Block, NoLayout, Owner, Role
 from crashsim.explain.ext4 import Ext4Layout
-from crashsim.explain.ext4_files import directory_entries
+from crashsim.explain.ext4_files import directory_entries, read_extents
 from crashsim.explain.jbd2 import Journal
 from crashsim.explain.layouts import read_layout
 from tests.support import ext4_story
@@ -146,6 +146,19 @@ def test_a_damaged_superblock_is_refused(images: Images, offset: int, value: byt
 def test_an_unknown_filesystem_is_refused_with_the_known_ones() -> None:
     with pytest.raises(NoLayout, match="ext4, xfs, btrfs, f2fs"):
         read_layout("minix", lambda offset, length: bytes(length))
+
+
+def test_an_extent_that_is_not_initialised_counts_with_its_true_length() -> None:
+    header = struct.pack("<HHHHI", 0xF30A, 2, 4, 0, 0)
+    extents = struct.pack("<IHHI", 0, 3, 1, 7) + struct.pack("<IHHI", 3, 32768 + 2, 0, 20)
+
+    assert read_extents(header + extents, BLOCK) == [(0, (1 << 32) + 7, 3), (3, 20, 2)]
+
+
+def test_an_extent_tree_that_is_deeper_than_any_is_not_followed() -> None:
+    header = struct.pack("<HHHHI", 0xF30A, 1, 4, 60000, 0)
+
+    assert read_extents(header + bytes(48), BLOCK, lambda offset, length: header) == []
 
 
 @pytest.mark.parametrize(

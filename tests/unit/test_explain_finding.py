@@ -123,6 +123,29 @@ def test_data_that_was_sent_and_lost(surveyed: Survey, story: Story) -> None:
     assert note in explanation.notes
 
 
+def test_a_commit_that_is_there_by_luck_is_not_called_durable(
+    surveyed: Survey, story: Story
+) -> None:
+    cut = int(surveyed.log.requests.submitted_at[story.journal[-1]]) + 1
+
+    _, entry, _ = explained(surveyed, CrashState(cut), b"").sentences
+
+    assert entry.startswith("Its directory entry reached the disk with")
+    assert "not durable yet)" in entry
+
+
+def test_an_entry_from_before_the_step_is_not_this_versions(images: Images, tmp_path: Path) -> None:
+    story = ext4_story.tell(tmp_path, images, committed_first=True)
+    surveyed = survey(story.index, "ext4", story.snapshots)
+
+    _, entry, _ = explained(surveyed, CrashState(surveyed.log.event_count), b"").sentences
+
+    assert entry == (
+        "How its directory entry reached the disk could not be told: its inode could not be told "
+        "from the log."
+    )
+
+
 def test_a_directory_entry_that_was_lost(surveyed: Survey, story: Story) -> None:
     commit = story.journal[-1]
     cut = int(surveyed.log.requests.submitted_at[commit]) + 1

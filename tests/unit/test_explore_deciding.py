@@ -33,19 +33,17 @@ def stack() -> Iterator[ExitStack]:
 
 
 class MortalRecoverer(ToyRecoverer):
-    """Loses its guest on one state so many times, or on all states."""
+    """Loses its guest on one state (or on any), once for each of `panicked`."""
 
-    def __init__(self, toy: Toy, deadly: CrashState | None, deaths: int, *, panicked: bool) -> None:
+    def __init__(self, toy: Toy, deadly: CrashState | None, *panicked: bool) -> None:
         super().__init__(toy.images)
         self.deadly = deadly
-        self.deaths = deaths
-        self.panicked = panicked
+        self.panicked = list(panicked)
 
     @contextmanager
     def recover(self, state: CrashState) -> Iterator[ToyAttempt]:
-        if self.deadly in (state, None) and self.deaths:
-            self.deaths -= 1
-            raise GuestLost("the guest died", panicked=self.panicked)
+        if self.deadly in (state, None) and self.panicked:
+            raise GuestLost("the guest died", panicked=self.panicked.pop())
         with super().recover(state) as attempt:
             yield attempt
 
@@ -55,7 +53,7 @@ def middle(toy: Toy) -> CrashState:
 
 
 def test_a_guest_that_dies_once_is_replaced_and_says_nothing(toy: Toy, stack: ExitStack) -> None:
-    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 1, panicked=True))
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), True))
     verdict = toy.decider().decide(middle(toy), recoverer)
     assert verdict.clean
     assert recoverer.recoveries == 1
@@ -64,7 +62,7 @@ def test_a_guest_that_dies_once_is_replaced_and_says_nothing(toy: Toy, stack: Ex
 def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(
     toy: Toy, stack: ExitStack
 ) -> None:
-    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 2, panicked=True))
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), True, True))
     (violation,) = toy.decider().decide(middle(toy), recoverer).violations
     assert violation.property is Property.RECOVERABLE
     assert violation.rule == "kernel-panic"
@@ -72,8 +70,11 @@ def test_a_kernel_that_panics_twice_on_one_disk_is_the_filesystems_fault(
     assert recoverer.recoveries == 1, "a sound disk was recovered before that was claimed"
 
 
-def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy, stack: ExitStack) -> None:
-    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), 2, panicked=False))
+@pytest.mark.parametrize("panicked", [(False, False), (True, False), (False, True)])
+def test_a_guest_that_is_lost_twice_without_a_word_of_its_kernel_is_no_verdict(
+    toy: Toy, stack: ExitStack, panicked: tuple[bool, bool]
+) -> None:
+    recoverer = stack.enter_context(MortalRecoverer(toy, middle(toy), *panicked))
     decider = toy.decider()
     verdict = decider.decide(middle(toy), recoverer)
     assert not verdict.violations
@@ -86,7 +87,7 @@ def test_a_guest_that_hangs_twice_is_no_verdict(toy: Toy, stack: ExitStack) -> N
 def test_guests_that_die_on_a_sound_disk_are_an_infrastructure_failure(
     toy: Toy, panicked: bool, stack: ExitStack
 ) -> None:
-    recoverer = stack.enter_context(MortalRecoverer(toy, None, 3, panicked=panicked))
+    recoverer = stack.enter_context(MortalRecoverer(toy, None, panicked, panicked, panicked))
     with pytest.raises(InfrastructureError, match="do not even survive"):
         toy.decider().decide(middle(toy), recoverer)
 
@@ -116,6 +117,22 @@ def test_an_inconclusive_check_is_neither_clean_nor_a_violation(toy: Toy) -> Non
     assert set(exploration.inconclusive.values()) == {"it hung"}
     assert oracle.exercises == 1, "what hung once is not tried again under the same key"
     assert exploration.properties[Property.INTACT] == (0, 0)
+
+
+class BaffledOracle(ToyOracle):
+    """Cannot judge a tree that has more than two files."""
+
+    def judge(self, tree: Tree, moment: Moment) -> list[Violation]:
+        if len(tree.nodes) > 2:
+            raise Inconclusive("too many files")
+        return super().judge(tree, moment)
+
+
+def test_an_oracle_that_cannot_judge_a_tree_is_inconclusive_on_it(toy: Toy) -> None:
+    exploration = toy.explore(oracle=BaffledOracle())
+    assert exploration.verdicts
+    assert set(exploration.inconclusive.values()) == {"too many files"}
+    assert not set(exploration.verdicts) & set(exploration.inconclusive)
 
 
 def test_a_violation_stands_where_the_check_broke_down_later(toy: Toy) -> None:

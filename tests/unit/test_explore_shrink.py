@@ -4,18 +4,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.disk.state import CrashState, TornWrite
 from crashsim.explore.cuts import meaningful_cuts
-from crashsim.explore.exploration import Failure, simplicity
+from crashsim.explore.exploration import Failure, kind_of, simplicity
 from crashsim.explore.minimize import BudgetSpent, ShrinkBudget, boundary, minimize
 from crashsim.explore.needed import Telling, restorations, tell
 from crashsim.explore.shrink import Trials, shrink
 from crashsim.explore.verdict import DecidedBy, Verdict
-from crashsim.oracles.protocol import Property
+from crashsim.oracles.protocol import Property, Violation
 from tests.support.toy_exploring import Toy, ToyRecoverer
 from tests.support.toy_store import Flaw, Put
 
@@ -238,3 +239,56 @@ def test_what_was_explored_spares_recoveries(make: Make) -> None:
         assert tell(trials).needed == (3,)
         costs.append(shrinking_cost + trials.budget.spent)
     assert costs[0] > costs[1] == 0
+
+
+def test_a_state_is_accepted_only_if_it_is_simpler_and_fails(make: Make) -> None:
+    shrinking = make(Flaw.MISSING_FLUSH)
+    failures = failures_everywhere(shrinking)
+    simple = min(failures, key=lambda failure: simplicity(failure.state))
+    complex_ = max(failures, key=lambda failure: simplicity(failure.state))
+    trials = shrinking.trials(simple)
+    assert not trials.accept(complex_.state), "it fails, but is not simpler"
+    assert not trials.accept(CrashState(shrinking.toy.timeline.start)), "it does not fail"
+    assert trials.best == simple.state
+    trials = shrinking.trials(complex_)
+    assert trials.accept(simple.state)
+    assert trials.best == simple.state
+
+
+def test_only_losses_that_make_a_difference_are_needed(make: Make) -> None:
+    """Told without having been shrunk: a value's two writes are lost, and some noise with them."""
+    shrinking = make(Flaw.MISSING_FLUSH)
+    partly = 0
+    for failure in failures_everywhere(shrinking):
+        telling = tell(shrinking.trials(failure))
+        mending = {
+            write
+            for write, restored in restorations(telling.state)
+            if not shrinking.decide(restored).violations
+        }
+        assert set(telling.needed) == mending
+        partly += 0 < len(telling.needed) < len(restorations(telling.state))
+    assert partly, "some state loses a write that it does not hang on"
+
+
+def test_where_nothing_is_clean_the_own_kind_decides(make: Make) -> None:
+    """Prefixes with less than three writes fail in one way, those with less than six in another."""
+    timeline = make(Flaw.MISSING_FLUSH).toy.timeline
+    damaged = Violation(Property.INTACT, "damaged", "", "")
+    lost = Violation(Property.DURABLE, "lost", "", "")
+    first = int(np.searchsorted(timeline.submitted_at, timeline.start))
+
+    def decide(state: CrashState) -> Verdict:
+        kept = int(np.searchsorted(timeline.submitted_at, state.cut)) - first - len(state.dropped)
+        return Verdict((damaged,) if kept < 3 else (lost,) if kept < 6 else ())
+
+    for violation, culprit, clean in ((damaged, 3, False), (lost, 6, True)):
+        start = CrashState(int(timeline.submitted_at[first + culprit - 2]) + 1)
+        trials = Trials(
+            decide, timeline, kind_of(violation), start, violation, ShrinkBudget(checks=400)
+        )
+        write = int(timeline.writes[first + culprit - 1])
+        assert tell(trials).needed == (write,)
+        assert tell(trials).clean is clean
+        assert trials.best.dropped == {write}
+        assert trials.violation == violation

@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -112,14 +114,26 @@ def test_too_little_space_is_said_before_anything_is_done(
 
 
 @pytest.fixture
-def gate(workshop: Path) -> Path:
+def gate(workshop: Path) -> Iterator[Path]:
     """Builds stop in the middle until something is written here."""
-    os.mkfifo(workshop / "result" / "gate")
-    return workshop / "result" / "gate"
+    path = workshop / "result" / "gate"
+    os.mkfifo(path)
+    # Held open so that the fixture's end lets go whoever still waits.
+    descriptor = os.open(path, os.O_RDWR)
+    yield path
+    os.write(descriptor, b"go\n" * 10)
+    os.close(descriptor)
 
 
-def start_build() -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-c", BUILD], stdout=subprocess.PIPE, text=True)
+@contextmanager
+def build_in_another_process() -> "Iterator[subprocess.Popen[str]]":
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILD], stdout=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            yield child
+        finally:
+            child.kill()
 
 
 def wait_for(process: "subprocess.Popen[str]", phase: str) -> None:
@@ -139,7 +153,7 @@ def is_alive(process: int) -> bool:
 
 
 def test_two_builds_of_one_image_do_one_piece_of_work(workshop: Path, gate: Path) -> None:
-    with start_build() as first:
+    with build_in_another_process() as first:
         wait_for(first, "unpacking essential packages")
         waits = threading.Event()
 
@@ -164,7 +178,7 @@ def test_two_builds_of_one_image_do_one_piece_of_work(workshop: Path, gate: Path
 def test_a_build_that_dies_leaves_no_image_and_the_next_cleans_up(
     workshop: Path, gate: Path, signal_number: signal.Signals
 ) -> None:
-    with start_build() as process:
+    with build_in_another_process() as process:
         wait_for(process, "unpacking essential packages")
         assert any(name.startswith("crashsim-image-") for name in left_behind(workshop))
         process.send_signal(signal_number)
@@ -175,7 +189,7 @@ def test_a_build_that_dies_leaves_no_image_and_the_next_cleans_up(
     assert cache.image_digests() == []
     if signal_number == signal.SIGINT:
         assert left_behind(workshop) == []
-    gate.unlink()
+    gate.unlink()  # the next build shall not stop
     find_or_build_image(ImageSpec())
     assert left_behind(workshop) == []
 

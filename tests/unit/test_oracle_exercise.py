@@ -11,15 +11,15 @@ from crashsim.oracles.git.rules import violation
 from crashsim.oracles.protocol import Inconclusive, Moment, Property
 from tests.support.scripted_guest import ScriptedGuest
 
-STEPS = ("fsck", "refs", "add", "read", "commit", "gc", "fsck-again", "refs-again")
-REFS = "refs/heads/main aaaa\nrefs/tags/v1 bbbb\n"
+STEPS = ("add", "read", "commit", "pack-refs", "repack", "fsck", "refs")
+REFS = ("refs/heads/main", "refs/tags/v1")
 
 
 def output(**codes: int) -> str:
-    """The script's output; `fsck_again=1` makes one step fail."""
+    """The script's output; `pack_refs=1` makes one step fail."""
     return "".join(
-        f"crashsim-exercise {name} {codes.get(name.replace('-', '_'), 0)}\n"
-        + (REFS if name.startswith("refs") else f"says {name}\n")
+        ("\n".join(REFS) if name == "refs" else f"warning: x\nerror: {name} is bad\nlast words")
+        + f"\ncrashsim-exercise {name} {codes.get(name.replace('-', '_'), 0)}\n"
         for name in STEPS
     )
 
@@ -30,7 +30,7 @@ def answering(result: CommandResult) -> ScriptedGuest:
 
 def rules(text: str, *judged: str) -> list[str]:
     found = [violation(rule, "", "") for rule in judged]
-    return [one.rule for one in decide(parse_steps(text), "repo/.git", found)]
+    return [one.rule for one in decide(parse_steps(text), "repo/.git", found, REFS)]
 
 
 def test_all_well() -> None:
@@ -43,28 +43,28 @@ def test_all_well() -> None:
         ("add", "add-failed"),
         ("read", "added-object-unreadable"),
         ("commit", "commit-failed"),
-        ("gc", "gc-failed"),
-        ("fsck_again", "fsck-complains"),
+        ("pack_refs", "pack-refs-failed"),
+        ("repack", "repack-failed"),
+        ("fsck", "fsck-complains"),
     ],
 )
 def test_a_step_fails(step: str, rule: str) -> None:
-    assert rules(output(**{step: 128})) == [rule]
+    (found,) = decide(parse_steps(output(**{step: 128})), "repo/.git", [], REFS)
+    assert found.rule == rule
+    assert found.detail.endswith(f"error: {step.replace('_', '-')} is bad")
 
 
-def test_fsck_before_gc_may_complain() -> None:
-    """A bad loose copy of a packed object goes away with gc."""
-    assert rules(output(fsck=1)) == []
-
-
-def test_gc_is_judged_on_whole_repositories_only() -> None:
-    assert rules(output(gc=128, fsck_again=1), "ref-object-missing") == []
-    assert rules(output(gc=128, fsck_again=1), "reflog-lost") == ["gc-failed"]
+def test_packing_is_judged_on_whole_repositories_only() -> None:
+    text = output(pack_refs=1, repack=128, fsck=1)
+    assert rules(text, "ref-object-missing") == []
+    assert rules(text, "reflog-lost") == ["pack-refs-failed", "repack-failed"]
     assert rules(output(add=128), "ref-object-missing") == ["add-failed"]
 
 
-def test_gc_loses_a_ref() -> None:
-    text = output().rpartition("refs/tags/v1")[0]
-    assert rules(text) == ["gc-lost-refs"]
+def test_packing_loses_a_ref() -> None:
+    text = output().replace(REFS[1], "")
+    assert rules(text) == ["packing-lost-refs"]
+    assert rules(text, "ref-object-missing") == []
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_gc_loses_a_ref() -> None:
     [
         CommandResult(0, output().encode(), b"", 1.0, timed_out=True),
         CommandResult(3, b"", b"cannot cd", 1.0),
-        CommandResult(0, output().partition("crashsim-exercise gc")[0].encode(), b"", 1.0),
+        CommandResult(0, output().partition("crashsim-exercise repack")[0].encode(), b"", 1.0),
         CommandResult(0, output(commit=139).encode(), b"", 1.0),
         CommandResult(-9, b"", b"", 1.0),
     ],
 )
 def test_unexpected_ends_are_inconclusive(result: CommandResult) -> None:
     with pytest.raises(Inconclusive):
-        run_exercise(answering(result), "/mnt/0/repo/.git", "/mnt/0/repo", [])
+        run_exercise(answering(result), "/mnt/0/repo/.git", "/mnt/0/repo", [], REFS)
 
 
 def test_fsck_reports() -> None:

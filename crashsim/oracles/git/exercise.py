@@ -1,16 +1,17 @@
 """Goes on working with a recovered repository, with real git in the guest: *usable*.
 
 One shell script, since each round trip and each process costs: it removes stale locks (the policy
-of `GitOracle`), runs `git fsck`, adds every file of the worktree and a new one again, reads back
-every object that the index then names, commits, runs `git gc`, and runs `git fsck` again.
+of `GitOracle`), adds every file of the worktree and a new one again, reads every object that the
+index then names, commits, packs refs and objects as `git gc` does, and runs `git fsck`.
 
-Rules: `add-failed`, `added-object-unreadable`, `commit-failed`; `gc-failed` and `gc-lost-refs`,
-which are told only of a repository that was whole before; and `fsck-complains`, when fsck still
-finds something after gc in a repository in which the in-process checker found nothing.
+Rules: `add-failed`, `added-object-unreadable`, `commit-failed`; `pack-refs-failed`,
+`repack-failed` and `packing-lost-refs`, which are told only of a repository that was whole before;
+and `fsck-complains`, when fsck finds something, even after packing, in a repository in which the
+in-process checker found nothing.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from crashsim.machines.protocol import Guest
@@ -19,40 +20,32 @@ from crashsim.oracles.git.rules import violation
 from crashsim.oracles.protocol import Inconclusive, Property, Violation
 
 _PREFIX = "crashsim-exercise"
-_STEPS = ("fsck", "refs", "add", "read", "commit", "gc", "fsck-again", "refs-again")
+_STEPS = ("add", "read", "commit", "pack-refs", "repack", "fsck", "refs")
 _SCRIPT = (
     shell_environment()
     + f"""\
 export GIT_WORK_TREE="$2"
 set -u
 mkdir -p "$GIT_WORK_TREE" && cd "$GIT_WORK_TREE" || exit 3
-out=$(mktemp) || exit 3
+scratch=$(mktemp -d) || exit 3
 step() {{
     name=$1; shift
-    "$@" >"$out" 2>&1
+    "$@" 2>&1
     echo "{_PREFIX} $name $?"
-    tail -n 200 "$out"
 }}
 add() {{
     find . -name .git -prune -o -type f -exec touch -c {{}} + &&
     echo "{_PREFIX} $$" >{_PREFIX} && git add --all
 }}
-read_back() {{
-    git ls-files --stage >"$out.ls" || return 1
-    grep -v ^160000 "$out.ls" | cut -d ' ' -f 2 | git cat-file --batch >"$out.objects" || return 1
-    ! grep -a ' missing$' "$out.objects"
-}}
-refs() {{ git for-each-ref --format='%(refname) %(objectname)'; }}
-find "$GIT_DIR" -type f '(' -name '*.lock' -o -name gc.pid ')' -delete
-step fsck {FSCK}
-step refs refs
+find "$GIT_DIR" -type f '(' -name '*.lock' -o -name gc.pid ')' -exec rm -f {{}} +
 step add add
-step read read_back
-step commit git commit --quiet --allow-empty --no-verify --message {_PREFIX}
-step gc git -c gc.auto=1 gc --quiet
-step fsck-again {FSCK}
-step refs-again refs
-rm -f "$out" "$out.ls" "$out.objects"
+step read git checkout-index --all --force --quiet --prefix="$scratch/"
+step commit git -c gc.auto=0 commit --quiet --allow-empty --no-verify --message {_PREFIX}
+step pack-refs git pack-refs --all
+step repack git repack -a -d -q
+step fsck {FSCK}
+step refs git for-each-ref --format='%(refname)'
+rm -rf "$scratch"
 """
 )
 _LINE = re.compile(rf"{_PREFIX} ([a-z-]+) (\d+)")
@@ -77,11 +70,13 @@ def run_exercise(
     git_dir: str,
     worktree: str,
     judged: Sequence[Violation],
+    refs: Collection[str],
     timeout_seconds: float = 180.0,
 ) -> list[Violation]:
     """Exercise the repository; both paths are absolute, in the guest. Changes the repository.
 
     :param judged: what the in-process checker says of the same tree.
+    :param refs: names of the refs that are in it.
     Raises Inconclusive when git hangs, crashes, or the script does not get to its end.
     """
     result = guest.run(
@@ -99,48 +94,48 @@ def run_exercise(
     for name, step in steps.items():
         if step.returncode >= CRASHED_FROM:
             raise Inconclusive(f"git crashed in {name} with {step.returncode}: {step.why}")
-    return decide(steps, git_dir, judged)
+    return decide(steps, git_dir, judged, refs)
 
 
 def parse_steps(output: str) -> dict[str, StepResult]:
-    """The steps in the script's output, by name."""
+    """The steps in the script's output, by name: each one's lines, and then its exit code."""
     steps: dict[str, StepResult] = {}
-    name = ""
+    lines: list[str] = []
     for line in output.splitlines():
         match = _LINE.fullmatch(line)
         if match:
-            name = match[1]
-            steps[name] = StepResult(int(match[2]), ())
-        elif name and line:
-            steps[name] = StepResult(steps[name].returncode, (*steps[name].lines, line))
+            steps[match[1]] = StepResult(int(match[2]), tuple(lines))
+            lines = []
+        elif line:
+            lines.append(line)
     return steps
 
 
 def decide(
-    steps: dict[str, StepResult], git_dir: str, judged: Sequence[Violation]
+    steps: Mapping[str, StepResult],
+    git_dir: str,
+    judged: Sequence[Violation],
+    refs: Collection[str],
 ) -> list[Violation]:
-    """Violations from the steps' results."""
-    found = []
-    if steps["add"].returncode:
-        found.append(violation("add-failed", git_dir, f"git add fails: {steps['add'].why}"))
-    if steps["read"].returncode:
-        detail = f"an object of the index cannot be read after git add: {steps['read'].why}"
-        found.append(violation("added-object-unreadable", git_dir, detail))
-    if steps["commit"].returncode:
-        found.append(
-            violation("commit-failed", git_dir, f"git commit fails: {steps['commit'].why}")
-        )
-    if any(one.property in (Property.INTACT, Property.RECOVERABLE) for one in judged):
-        return found
-    if steps["gc"].returncode:
-        found.append(violation("gc-failed", git_dir, f"git gc fails: {steps['gc'].why}"))
-    before, after = (
-        {line.partition(" ")[0] for line in steps[name].lines} for name in ("refs", "refs-again")
-    )
-    if before - after:
-        detail = f"after git gc {len(before - after)} refs are gone: {min(before - after)}"
-        found.append(violation("gc-lost-refs", git_dir, detail))
-    if steps["fsck-again"].returncode and not judged:
-        detail = f"git fsck, which this checker should agree with: {steps['fsck-again'].why}"
-        found.append(violation("fsck-complains", git_dir, detail))
+    """Violations from the steps' results; the arguments are those of `run_exercise`."""
+    whole = not any(one.property in (Property.INTACT, Property.RECOVERABLE) for one in judged)
+    failures = {
+        "add": ("add-failed", "git add fails"),
+        "read": ("added-object-unreadable", "after git add, an object of the index is unreadable"),
+        "commit": ("commit-failed", "git commit fails"),
+    }
+    if whole:
+        failures["pack-refs"] = ("pack-refs-failed", "git pack-refs, and so git gc, fails")
+        failures["repack"] = ("repack-failed", "git repack, and so git gc, fails")
+    if not judged:
+        failures["fsck"] = ("fsck-complains", "git fsck, with which the checker should agree, says")
+    found = [
+        violation(rule, git_dir, f"{what}: {steps[name].why}")
+        for name, (rule, what) in failures.items()
+        if steps[name].returncode
+    ]
+    lost = set(refs) - set(steps["refs"].lines)
+    if whole and lost:
+        detail = f"after git pack-refs and git repack {len(lost)} refs are gone: {min(lost)}"
+        found.append(violation("packing-lost-refs", git_dir, detail))
     return found

@@ -1,6 +1,7 @@
 """The git oracle: the five properties of one repository, judged in this process."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from crashsim.errors import UsageError
 from crashsim.machines.protocol import Guest
@@ -9,7 +10,7 @@ from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.exercise import run_exercise
 from crashsim.oracles.git.history import expect
 from crashsim.oracles.git.judging import judge_repository
-from crashsim.oracles.git.repository import exists
+from crashsim.oracles.git.repository import exists, open_repository
 from crashsim.oracles.git.snapshot import decode_promise, is_promise
 from crashsim.oracles.protocol import Moment, Property, Violation
 
@@ -38,7 +39,7 @@ class GitOracle:
         git_dir: str = "repo/.git",
         worktree: str = "repo",
         others: Sequence[str] = (),
-        exercise_every: int = 16,
+        exercise_every: int = 32,
     ) -> None:
         """Take what is known of the recording.
 
@@ -71,7 +72,12 @@ class GitOracle:
             told = [promise for promise in promises if promise is not None]
             told_before = sum(promise is not None for promise in promises[:made])
             expected = expect(told, told_before)
-            found += judge_repository(tree, other, expected, self._cache)
+            found += [
+                one
+                if one.subject.startswith(other)
+                else replace(one, subject=f"{other} {one.subject}")
+                for one in judge_repository(tree, other, expected, self._cache)
+            ]
         return found
 
     def exercise_key(self, tree: Tree, moment: Moment) -> object | None:
@@ -91,6 +97,7 @@ class GitOracle:
             f"{root.rstrip('/')}/{self._git_dir}",
             f"{root.rstrip('/')}/{self._worktree}",
             self.judge(tree, moment),
+            open_repository(tree, self._git_dir, self._cache).refs.refs,
         )
 
     def _count_promises(self, moment: Moment) -> int:
