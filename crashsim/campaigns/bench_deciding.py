@@ -1,10 +1,10 @@
 """What the benchmarks of exploring share: states to decide, and a way to decide them in batches."""
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from crashsim.campaigns.benchmark import Meter
 from crashsim.campaigns.recorded import Recorded
 from crashsim.disk.state import CrashState
 from crashsim.explore.cuts import meaningful_cuts
@@ -17,24 +17,17 @@ from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Moment, Oracle, Property, Violation
 
 
-@dataclass(frozen=True)
 class InProcessOnly:
     """An oracle without the programs that another one would run in the guest."""
 
-    oracle: Oracle
-
-    @property
-    def properties(self) -> Sequence[Property]:
-        """The other one's."""
-        return self.oracle.properties
-
-    @properties.setter
-    def properties(self, _: Sequence[Property]) -> None:
-        raise AttributeError("the properties are the other oracle's")
+    def __init__(self, oracle: Oracle) -> None:
+        """Judge as `oracle` does."""
+        self._oracle = oracle
+        self.properties: Sequence[Property] = oracle.properties
 
     def judge(self, tree: Tree, moment: Moment) -> list[Violation]:
         """As the other one."""
-        return self.oracle.judge(tree, moment)
+        return self._oracle.judge(tree, moment)
 
     def exercise_key(self, tree: Tree, moment: Moment) -> object | None:
         """Nothing to do in the guest."""
@@ -49,20 +42,19 @@ class InProcessOnly:
 class Side:
     """One way to decide, and what it took.
 
-    :ivar seconds: of each state, in the order of deciding.
+    :ivar meter: has one entry for each state.
     """
 
     decider: Decider
     recoverer: Recoverer
-    seconds: list[float] = field(default_factory=list)
+    meter: Meter = field(default_factory=Meter)
     by: Counter[DecidedBy] = field(default_factory=Counter)
 
     def decide(self, states: Sequence[CrashState]) -> None:
         """Decide some states."""
         for state in states:
-            started = time.perf_counter()
-            verdict = self.decider.decide(state, self.recoverer)
-            self.seconds.append(time.perf_counter() - started)
+            with self.meter.measure():
+                verdict = self.decider.decide(state, self.recoverer)
             self.by[verdict.decided_by] += 1
 
     @property

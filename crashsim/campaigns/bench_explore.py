@@ -6,13 +6,14 @@ of states and the same load of the host.
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import mean
 
 from crashsim.campaigns.bench_deciding import InProcessOnly, Side, choose_states
 from crashsim.campaigns.bench_rebuild import UsualWay
-from crashsim.campaigns.benchmark import Benchmark, Ratio, figure
+from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, figure
 from crashsim.campaigns.explaining import Snapshots
 from crashsim.campaigns.options import Progress, RunOptions
 from crashsim.campaigns.recorded import SLOT, Recorded
@@ -55,26 +56,25 @@ def bench_explore(
             recorded.filesystem.mount(SLOT),
             REPOSITORY,
         )
-        rebuilt: list[float] = []
+        rebuilding = Meter()
         sound = 0
         for first in range(0, len(states), batch):
             progress("states", first, len(states))
             part = states[first : first + batch]
             whole.decide(part)
             in_process.decide(part)
-            seconds, clean = usual.decide(part[len(part) // 2])
-            rebuilt.append(seconds)
-            sound += clean
+            with rebuilding.measure():
+                sound += usual.decide(part[len(part) // 2])
         progress("states", len(states), len(states))
         notes = [
             f"git on {filesystem.spelling}, core.fsync=none, disturbed: a log of "
             f"{len(recorded.log.requests)} requests; {len(states)} states, one guest",
             f"with exercise: {whole.decided_by}; {_phases(whole)}",
             f"in process: {in_process.decided_by}; {_phases(in_process)}",
-            f"the usual way: {len(rebuilt)} of these states, {sound} of them sound by git fsck",
+            f"the usual way: {len(rebuilding.seconds)} of these states, {sound} sound by git fsck",
             f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}",
         ]
-        return _result(whole.seconds, in_process.seconds, rebuilt, notes)
+        return _result(whole.meter, in_process.meter, rebuilding, notes)
 
 
 @contextmanager
@@ -94,34 +94,34 @@ def _fresh_recording(
             yield recorded
 
 
-def _result(
-    whole: Sequence[float],
-    in_process: Sequence[float],
-    rebuilt: Sequence[float],
-    notes: list[str],
-) -> Benchmark:
+def _result(whole: Meter, in_process: Meter, usual: Meter, notes: list[str]) -> Benchmark:
     """Rates follow from means: what a pruning saves is in them, and not in a median."""
-    usual = _mean(rebuilt)
+    sides = {
+        "as in a run": whole,
+        "in-process oracle alone": in_process,
+        "rebuild, mount, git fsck, umount": usual,
+    }
+    figures = [figure(f"a state: {name}", "s", side.seconds) for name, side in sides.items()]
+    for name, side in sides.items():
+        figures.append(figure(f"states a second: {name}", "1/s", [1 / mean(side.seconds)]))
+        figures.append(figure(f"CPU time of a state: {name}", "s", [mean(side.cpu_seconds)]))
     return Benchmark(
         "explore",
+        figures,
         [
-            figure("a state, as in a run", "s", whole),
-            figure("a state, in-process oracle alone", "s", in_process),
-            figure("a state, rebuilt and checked by git fsck", "s", rebuilt),
-            figure("states a second, as in a run", "1/s", [1 / _mean(whole)]),
-            figure("states a second, in-process oracle alone", "1/s", [1 / _mean(in_process)]),
-            figure("states a second, the usual way", "1/s", [1 / usual]),
-        ],
-        [
-            Ratio("states a second: as in a run / the usual way", usual / _mean(whole), BOUND),
-            Ratio("states a second: in process / the usual way", usual / _mean(in_process)),
+            Ratio("as in a run / usual way", mean(usual.seconds) / mean(whole.seconds), BOUND),
+            Ratio("in process / usual way", mean(usual.seconds) / mean(in_process.seconds)),
+            Ratio(
+                "as in a run / usual way, by CPU time",
+                mean(usual.cpu_seconds) / mean(whole.cpu_seconds),
+            ),
+            Ratio(
+                "in process / usual way, by CPU time",
+                mean(usual.cpu_seconds) / mean(in_process.cpu_seconds),
+            ),
         ],
         notes,
     )
-
-
-def _mean(seconds: Sequence[float]) -> float:
-    return sum(seconds) / len(seconds)
 
 
 def _phases(side: Side) -> str:

@@ -7,16 +7,15 @@ hide ours.
 """
 
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from crashsim.campaigns.bench_deciding import InProcessOnly, Side, choose_states
-from crashsim.campaigns.benchmark import Benchmark, Figure, Ratio, figure
+from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, figure
 from crashsim.campaigns.options import Progress, RunOptions
-from crashsim.campaigns.recorded import Recorded
 from crashsim.campaigns.run import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.disk.state import CrashState
@@ -40,14 +39,24 @@ for number in range(int(sys.argv[1])):
 
 
 @dataclass(frozen=True)
+class _Plan:
+    """What the three recordings have in common."""
+
+    machine: Machine
+    filesystem: Filesystem
+    states: int
+    parent: Path | None
+    progress: Progress
+
+
+@dataclass(frozen=True)
 class _Length:
     """One of the logs, with what it takes to decide its states."""
 
-    factor: int
+    name: str
     side: Side
     states: list[CrashState]
-    requests: int
-    opening_seconds: float
+    opening: Meter
 
 
 def bench_length(
@@ -62,86 +71,67 @@ def bench_length(
     Raises InfrastructureError where no guest comes up.
     """
     machine = QemuMachine()
+    plan = _Plan(machine, filesystem, states, parent, progress)
     with ExitStack() as stack:
-        lengths = [
-            _prepare(
-                stack, machine, factor, rewrites * factor, states, filesystem, parent, progress
-            )
-            for factor in FACTORS
-        ]
+        lengths = [_prepare(stack, plan, factor, rewrites) for factor in FACTORS]
         for number in range(min(len(length.states) for length in lengths)):
             progress("states", number, states)
             for length in lengths:
                 length.side.decide([length.states[number]])
         progress("states", states, states)
-    decided = [_figure(length) for length in lengths]
-    first = decided[0]
     return Benchmark(
         "length",
         [
-            *decided,
+            *(figure(f"a state, {each.name}", "s", each.side.meter.seconds) for each in lengths),
             *(
-                Figure(f"opening, once, {_name(each)}", "s", *[each.opening_seconds] * 3)
+                figure(f"of which CPU time of ours, {each.name}", "s", each.side.meter.own_seconds)
                 for each in lengths
             ),
+            *(figure(f"opening, once, {each.name}", "s", each.opening.seconds) for each in lengths),
         ],
+        [*_ratios(lengths)],
         [
-            Ratio(f"a state, log of {length.factor} x / 1 x", each.median / first.median, "near 1")
-            for length, each in zip(lengths[1:], decided[1:], strict=True)
-        ],
-        [
-            f"{filesystem.spelling}: a file of 4 KiB rewritten and synced {rewrites} times and more;"
-            f" {len(lengths[0].side.seconds)} states of each log in turn, no pruning, one guest each",
+            f"{filesystem.spelling}: a file of 4 KiB rewritten and synced, at 1 x {rewrites} times",
+            f"{len(lengths[0].side.meter.seconds)} states of each log in turn, without pruning",
             f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}",
         ],
     )
 
 
-def _prepare(
-    stack: ExitStack,
-    machine: Machine,
-    factor: int,
-    rewrites: int,
-    states: int,
-    filesystem: Filesystem,
-    parent: Path | None,
-    progress: Progress,
-) -> _Length:
-    recorded, opening = stack.enter_context(
-        _recording(machine, rewrites, filesystem, parent, progress)
+def _ratios(lengths: Sequence[_Length]) -> Iterator[Ratio]:
+    first = lengths[0].side.meter
+    for factor, length in zip(FACTORS[1:], lengths[1:], strict=True):
+        this = length.side.meter
+        whole, ours = (
+            median(mine) / median(base)
+            for mine, base in (
+                (this.seconds, first.seconds),
+                (this.own_seconds, first.own_seconds),
+            )
+        )
+        yield Ratio(f"a state, log of {factor} x / 1 x", whole, "near 1")
+        yield Ratio(f"of which CPU time of ours, {factor} x / 1 x", ours, "near 1")
+
+
+def _prepare(stack: ExitStack, plan: _Plan, factor: int, rewrites: int) -> _Length:
+    """Record one log and open it, up to the first state's verdict: that starts the guest."""
+    opening = Meter()
+    directory = Path(
+        stack.enter_context(tempfile.TemporaryDirectory(prefix="crashsim-bench-", dir=plan.parent))
     )
-    started = time.perf_counter()
-    chosen = choose_states(recorded, states + 1)
-    opening += time.perf_counter() - started
-    oracle = InProcessOnly(recorded.oracle)
-    decider = Decider(recorded.images, recorded.timeline, oracle, frozenset())
-    side = Side(decider, stack.enter_context(recorded.recoverer(machine)))
-    # The first one starts the guest.
-    decider.decide(chosen[0], side.recoverer)
-    return _Length(factor, side, chosen[1:], len(recorded.log.requests), opening)
-
-
-@contextmanager
-def _recording(
-    machine: Machine, rewrites: int, filesystem: Filesystem, parent: Path | None, progress: Progress
-) -> Iterator[tuple[Recorded, float]]:
-    """A fresh recording, opened, and the seconds that opening it took."""
-    with tempfile.TemporaryDirectory(prefix="crashsim-bench-", dir=parent) as directory:
-        command = ["python3", "-c", _REWRITE, str(rewrites)]
-        choice = CommandChoice(setup=_SET_UP, check="true")
-        target = choose_target(None, None, command, choice, TargetOptions())
-        options = RunOptions(filesystem=filesystem, out=Path(directory))
-        recording = Path(directory) / "recording"
-        progress(f"record {rewrites} rewrites", 0, 0)
-        record_target(target, options, machine, recording, progress)
-        started = time.perf_counter()
-        with open_target(target, options, recording) as recorded:
-            yield recorded, time.perf_counter() - started
-
-
-def _name(length: _Length) -> str:
-    return f"log of {length.factor} x ({length.requests:,} requests)"
-
-
-def _figure(length: _Length) -> Figure:
-    return figure(f"a state, {_name(length)}", "s", length.side.seconds)
+    plan.progress(f"record {rewrites * factor} rewrites", 0, 0)
+    command = ["python3", "-c", _REWRITE, str(rewrites * factor)]
+    choice = CommandChoice(setup=_SET_UP, check="true")
+    target = choose_target(None, None, command, choice, TargetOptions())
+    options = RunOptions(filesystem=plan.filesystem, out=directory)
+    record_target(target, options, plan.machine, directory / "recording", plan.progress)
+    with opening.measure():
+        recorded = stack.enter_context(open_target(target, options, directory / "recording"))
+        states = choose_states(recorded, plan.states + 1)
+    decider = Decider(
+        recorded.images, recorded.timeline, InProcessOnly(recorded.oracle), frozenset()
+    )
+    side = Side(decider, stack.enter_context(recorded.recoverer(plan.machine)))
+    decider.decide(states[0], side.recoverer)
+    name = f"log of {factor} x ({len(recorded.log.requests):,} requests)"
+    return _Length(name, side, states[1:], opening)

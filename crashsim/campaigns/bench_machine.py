@@ -1,10 +1,11 @@
 """How much sooner a guest from the boot snapshot answers than one that boots."""
 
 import tempfile
-import time
+from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 
-from crashsim.campaigns.benchmark import Benchmark, Ratio, figure
+from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, alternate, figure
 from crashsim.campaigns.options import Progress
 from crashsim.machines.qemu import BOOT_SECONDS, QemuMachine
 
@@ -17,32 +18,40 @@ def bench_machine(rounds: int, progress: Progress) -> Benchmark:
     machine = QemuMachine()
     with machine.start():
         pass  # makes the snapshot, which is not what is measured
-    boots: list[float] = []
-    restores: list[float] = []
-    for done in range(rounds):
-        progress("boot and restore", done, rounds)
-        boots.append(_boot(machine))
-        restores.append(_restore(machine))
-    cold, restored = figure("cold boot", "s", boots), figure("from snapshot", "s", restores)
+    boots, restores = Meter(), Meter()
+    alternate(
+        [lambda: _boot(machine, boots), lambda: _restore(machine, restores)], rounds, progress
+    )
     return Benchmark(
         "machine",
-        [cold, restored],
-        [Ratio("from snapshot / cold boot", restored.median / cold.median, "at most 1/8 = 0.125")],
+        [
+            figure("cold boot", "s", boots.seconds),
+            figure("from snapshot", "s", restores.seconds),
+            figure("CPU time: cold boot", "s", boots.cpu_seconds),
+            figure("CPU time: from snapshot", "s", restores.cpu_seconds),
+        ],
+        [
+            Ratio(
+                "from snapshot / cold boot",
+                median(restores.seconds) / median(boots.seconds),
+                "at most 1/8 = 0.125",
+            )
+        ],
         [f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}"],
     )
 
 
-def _boot(machine: QemuMachine) -> float:
-    with tempfile.TemporaryDirectory(prefix="crashsim-bench-") as directory:
-        started = time.perf_counter()
-        with machine.boot(Path(directory) / "memory") as guest:
-            guest.wait_for_agent(BOOT_SECONDS)
-            guest.run(["true"])
-            return time.perf_counter() - started
-
-
-def _restore(machine: QemuMachine) -> float:
-    started = time.perf_counter()
-    with machine.start() as guest:
+def _boot(machine: QemuMachine, meter: Meter) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="crashsim-bench-") as directory,
+        ExitStack() as stack,
+        meter.measure(),
+    ):
+        guest = stack.enter_context(machine.boot(Path(directory) / "memory"))
+        guest.wait_for_agent(BOOT_SECONDS)
         guest.run(["true"])
-        return time.perf_counter() - started
+
+
+def _restore(machine: QemuMachine, meter: Meter) -> None:
+    with ExitStack() as stack, meter.measure():
+        stack.enter_context(machine.start()).run(["true"])

@@ -3,7 +3,9 @@
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -44,20 +46,39 @@ def figure(name: str, unit: str, values: Sequence[float]) -> Figure:
     return Figure(name, unit, statistics.median(values), min(values), max(values))
 
 
-def alternate(
-    sides: Mapping[str, Callable[[], float]], rounds: int, progress: Progress
-) -> dict[str, list[float]]:
-    """Measure every side once a round, so that what else the host does hits all of them alike.
+@dataclass(eq=False)
+class Meter:
+    """What each of many equal things took.
+
+    :ivar seconds: on the wall.
+    :ivar cpu_seconds: of processors, by this process and by its guests.
+    :ivar own_seconds: of those, by this process alone.
+    """
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: list[float] = field(default_factory=list)
+    own_seconds: list[float] = field(default_factory=list)
+
+    @contextmanager
+    def measure(self) -> Iterator[None]:
+        """Measure what is done inside, unless it fails."""
+        cpu, own, started = cpu_seconds(), time.process_time(), time.perf_counter()
+        yield
+        self.seconds.append(time.perf_counter() - started)
+        self.own_seconds.append(time.process_time() - own)
+        self.cpu_seconds.append(cpu_seconds() - cpu)
+
+
+def alternate(sides: Sequence[Callable[[], None]], rounds: int, progress: Progress) -> None:
+    """Let every side have its turn in each round, so that what else the host does hits all alike.
 
     Every other round goes through them backwards: none has always the same one before it.
     """
-    measured: dict[str, list[float]] = {name: [] for name in sides}
     for number in range(rounds):
         progress("rounds", number, rounds)
-        for name in list(sides)[:: -1 if number % 2 else 1]:
-            measured[name].append(sides[name]())
+        for side in sides[:: -1 if number % 2 else 1]:
+            side()
     progress("rounds", rounds, rounds)
-    return measured
 
 
 def cpu_seconds() -> float:

@@ -15,7 +15,8 @@ from crashsim.oracles.command import CommandOracle
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.protocol import Oracle
 from crashsim.workloads.command import CommandWorkload, command_workload
-from crashsim.workloads.git import GIT_DIRECTORY, REPOSITORY, GitWorkload
+from crashsim.workloads.git import GIT_DIRECTORY, REMOTE, REPOSITORY, GitWorkload
+from crashsim.workloads.git_steps import sequence
 from crashsim.workloads.protocol import Step, Workload
 from crashsim.workloads.registry import TargetOptions, make_target
 
@@ -91,10 +92,27 @@ def choose_target(
     assert isinstance(workload, GitWorkload)
     return Target(
         workload,
-        {"kind": "git", "git_directory": GIT_DIRECTORY, "worktree": REPOSITORY},
-        promise=lambda step, tree: encode_promise(step, snapshot(tree, GIT_DIRECTORY)),
+        {"kind": "git", "git_directory": GIT_DIRECTORY, "worktree": REPOSITORY, "others": [REMOTE]},
+        promise=_git_promise(workload),
         options=options,
     )
+
+
+def _git_promise(workload: GitWorkload) -> Promise:
+    """What is promised after each step: what both repositories hold then."""
+    steps = {step.name: step for step in sequence(workload.sequence)}
+
+    def promise(name: str, tree: Tree) -> str:
+        step = steps.get(name)  # None for the set-up
+        return encode_promise(
+            name,
+            snapshot(tree, GIT_DIRECTORY),
+            unnoted_between=() if step is None else step.unnoted_between,
+            one_transaction=step is not None and step.one_transaction,
+            others={REMOTE: snapshot(tree, REMOTE)},
+        )
+
+    return promise
 
 
 def make_oracle(description: Mapping[str, Any], marks: Sequence[str]) -> Oracle:
@@ -103,8 +121,13 @@ def make_oracle(description: Mapping[str, Any], marks: Sequence[str]) -> Oracle:
     Descriptions come out of bundles, too: raises BadOracle for anything that is not one.
     """
     match description:
-        case {"kind": "git", "git_directory": str(directory), "worktree": str(worktree)}:
-            return GitOracle(marks, git_dir=directory, worktree=worktree)
+        case {
+            "kind": "git",
+            "git_directory": str(directory),
+            "worktree": str(worktree),
+            "others": list(others),
+        } if all(isinstance(other, str) for other in others):
+            return GitOracle(marks, git_dir=directory, worktree=worktree, others=others)
         case {
             "kind": "command",
             "check": str(check),

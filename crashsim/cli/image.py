@@ -164,8 +164,8 @@ def rm(
     if everything == bool(digests):
         raise UsageError("name the images to remove, or give --all: see `crashsim image list`")
     for digest in cache.image_digests() if everything else digests or []:
-        cache.remove_image(digest)
-        stdout().print(f"removed image {digest[:12]}", highlight=False)
+        removed = cache.remove_image(digest)
+        stdout().print(f"removed image {removed[:12]}", highlight=False)
 
 
 def _image_bytes(image: Image) -> int:

@@ -21,9 +21,7 @@ class UnrelatedData:
         """Draw what each of them writes."""
         fsync, writer = find(disturbances, Kind.FSYNC), find(disturbances, Kind.WRITER)
         self.fsyncs = fsync is not None
-        appends = list(_appends(fsync.seed, fsync.parameters)) if fsync else []
-        self._appends = frozenset(appends)
-        self._beginnings = appends[:: _appends_of_a_file(fsync.parameters)] if fsync else []
+        self._appends = frozenset(_appends(fsync.seed, fsync.parameters)) if fsync else frozenset()
         self._stream = frozenset(_stream(writer.seed, writer.parameters)) if writer else frozenset()
         self._append_bytes = fsync.parameters["append_bytes"] if fsync else PAGE_BYTES
 
@@ -40,22 +38,16 @@ class UnrelatedData:
 
         :param anywhere: look at every byte, for small files kept inside tree blocks.
         """
-        if anywhere and any(beginning in payload for beginning in self._beginnings):
-            return True
-        places = range(0, len(payload), self._append_bytes)
+        places = range(0, len(payload), 1 if anywhere else self._append_bytes)
         return any(payload[at : at + _FINGERPRINT_BYTES] in self._appends for at in places)
 
 
-def _appends_of_a_file(parameters: Mapping[str, int]) -> int:
-    """After how many appends the file starts anew."""
-    return max(1, parameters["file_bytes_max"] // parameters["append_bytes"])
-
-
 def _appends(seed: int, parameters: Mapping[str, int]) -> Iterator[bytes]:
-    """The first bytes of each append: it draws what to append, then how long to pause."""
+    """The first bytes of each append: what to append, whether to replace, how long to pause."""
     chooser = random.Random(seed)
     for _ in range(_APPENDS):
         yield chooser.randbytes(parameters["append_bytes"])[:_FINGERPRINT_BYTES]
+        chooser.randrange(100)
         chooser.uniform(parameters["pause_ms_min"], parameters["pause_ms_max"])
 
 

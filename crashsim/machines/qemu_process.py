@@ -46,6 +46,7 @@ class QemuProcess:
                 ) from error
             stack.pop_all()
         self.pid = self._process.pid
+        self._last_words = ""
         self._lock = threading.Lock()
         _living.add(self)
 
@@ -58,6 +59,8 @@ class QemuProcess:
 
     def stderr(self) -> str:
         """The end of what it complained about."""
+        if self._stderr.closed:
+            return self._last_words
         size = os.fstat(self._stderr.fileno()).st_size
         start = max(0, size - STDERR_BYTES_MAX)
         data = os.pread(self._stderr.fileno(), STDERR_BYTES_MAX, start)
@@ -68,6 +71,8 @@ class QemuProcess:
         with self._lock:
             self._process.kill()
             self._process.wait(KILL_SECONDS)
+            self._last_words = self.stderr()
+            self._stderr.close()
             _living.discard(self)
 
 

@@ -23,12 +23,17 @@ class GitStep:
 
     :ivar changed_percent: the share of the tracked files that get new content in `$STAGE`.
     :ivar fresh: whether `$STAGE` has files with new names, too.
+    :ivar unnoted_between: parts of a repository (the git oracle's words) that hold values of no
+        promise while the step is under way.
+    :ivar one_transaction: whether git is asked to change all of the step's refs or none.
     """
 
     name: str
     script: str
     changed_percent: int = 0
     fresh: bool = False
+    unnoted_between: tuple[str, ...] = ()
+    one_transaction: bool = False
 
 
 _TAKE = 'cp -R "$STAGE/." .'
@@ -58,11 +63,13 @@ _CREATE_REFS = GitStep(
     "create-refs",
     r"printf '%s\n' 'create refs/heads/topic/a HEAD' 'create refs/heads/topic/b HEAD~1' "
     "'create refs/archive/c HEAD' | git update-ref --stdin",
+    one_transaction=True,
 )
 _MOVE_REFS = GitStep(
     "move-refs",
     r"printf '%s\n' 'update refs/heads/topic/a HEAD~1' 'update refs/heads/topic/b HEAD' "
     "'delete refs/archive/c' | git update-ref --stdin",
+    one_transaction=True,
 )
 _TAG = GitStep("tag", "git tag -a -m tag v1")
 _DELETE_BRANCH = GitStep("delete-branch", "git branch -q -D topic/b")
@@ -72,7 +79,8 @@ _SWITCH_BACK = GitStep("switch-back", "git switch -q main")
 _PACK_REFS = GitStep("pack-refs", "git pack-refs --all --prune")
 _GC = GitStep("gc", "git gc -q --prune=now")
 _MIDX = GitStep("multi-pack-index", "git multi-pack-index write --no-progress")
-_STASH_POP = GitStep("stash-pop", "git stash pop -q")
+# git stages everything that it restores, writes the index, and unstages it again.
+_STASH_POP = GitStep("stash-pop", "git stash pop -q", unnoted_between=("index",))
 _PUSH = GitStep("push", 'git push -q "$REMOTE" main')
 # With a limit of one object the receiver keeps the pack (index-pack), as it does with a hundred.
 _PUSH_PACK = GitStep(

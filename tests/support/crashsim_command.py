@@ -59,8 +59,8 @@ class Command:
             try:
                 if wanted in (entry / "environ").read_bytes().split(b"\0"):
                     found[int(entry.name)] = (entry / "comm").read_text().strip()
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended meanwhile
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue  # it ended meanwhile, or is somebody else's
         return found
 
     def wait_until(self, true: Callable[[], bool], timeout_seconds: float = 240.0) -> None:

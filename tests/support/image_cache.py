@@ -14,6 +14,7 @@ FAKE_MMDEBSTRAP = """\
 #!/bin/sh
 # Stands in for mmdebstrap: what it would have built lies in $FAKE_RESULT.
 echo $$ >>"$FAKE_RESULT/started"
+ls -l /proc/$$/fd >"$FAKE_RESULT/descriptors"
 echo "I: running apt-get update..." >&2
 for rootfs; do :; done
 directory=$(dirname "$rootfs")

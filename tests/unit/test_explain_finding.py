@@ -146,6 +146,14 @@ def test_an_entry_from_before_the_step_is_not_this_versions(images: Images, tmp_
     )
 
 
+def test_nothing_is_claimed_of_a_file_that_no_step_had_begun_to_make(surveyed: Survey) -> None:
+    state = CrashState(surveyed.start + 1)
+
+    assert explained(surveyed, state, None, trace=trace_of(RENAMED)).sentences == [
+        f"After recovery `{PATH}` is missing."
+    ]
+
+
 def test_a_directory_entry_that_was_lost(surveyed: Survey, story: Story) -> None:
     commit = story.journal[-1]
     cut = int(surveyed.log.requests.submitted_at[commit]) + 1

@@ -1,5 +1,6 @@
 """Building images, with stand-ins for the programs that do the work."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 from crashsim.errors import InfrastructureError
 from crashsim.machines.images import BuildProgress, ImageSpec, cache, find_or_build_image
-from crashsim.machines.images.build import ImageBuildFailed, KernelError, kernel_release
+from crashsim.machines.images.kernel import KernelError, kernel_release
+from crashsim.machines.images.mmdebstrap import ImageBuildFailed
 from tests.support.cpio_archive import read_archive
 from tests.support.image_cache import bzimage, fake_tools
 
@@ -76,6 +78,19 @@ def test_a_failed_build_says_what_to_do(workshop: Path, said: str, advice: str) 
     (workshop / "result" / "failure").write_text(said)
     with pytest.raises(ImageBuildFailed, match=advice):
         find_or_build_image(ImageSpec())
+
+
+def test_a_disk_that_gets_full_leaves_nothing(
+    workshop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cache, "publish", full)
+    with pytest.raises(ImageBuildFailed, match="No space left on device; free some"):
+        find_or_build_image(ImageSpec())
+    assert left_behind(workshop) == []
+    assert cache.image_digests() == []
 
 
 def test_a_result_without_modules_is_no_image(workshop: Path) -> None:
@@ -194,6 +209,12 @@ def test_a_build_that_dies_leaves_no_image_and_the_next_cleans_up(
     assert left_behind(workshop) == []
 
 
+def test_the_lock_is_held_as_long_as_anything_of_the_build_lives(workshop: Path) -> None:
+    find_or_build_image(ImageSpec())
+    lock = workshop / "cache" / "images" / ".lock"
+    assert f"-> {lock}\n" in (workshop / "result" / "descriptors").read_text()
+
+
 def test_cleaning_up_removes_nothing_that_is_not_ours(workshop: Path) -> None:
     precious = workshop / "precious"
     precious.mkdir()
@@ -215,7 +236,9 @@ def test_a_kernel_of_the_users_own_replaces_the_images(workshop: Path) -> None:
     assert (image.digest, image.rootfs) == (plain.digest, plain.rootfs)
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fELF" + bytes(2000), bzimage("")[:0x400]])
+@pytest.mark.parametrize(
+    "content", [b"", bzimage("6.12.0").replace(b"HdrS", b"\x7fELF"), bzimage("")[:0x400]]
+)
 def test_what_is_no_kernel_is_refused_before_anything_is_built(
     workshop: Path, content: bytes
 ) -> None:

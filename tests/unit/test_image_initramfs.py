@@ -134,6 +134,21 @@ def test_links_in_a_payload_stay_links(tmp_path: Path) -> None:
     assert entries["payload/out"].content == os.fsencode(secret)
 
 
+def test_a_file_that_becomes_a_link_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"public")
+
+    def swap(*_: object) -> None:
+        path.unlink()
+        path.symlink_to("/etc/hostname")
+
+    monkeypatch.setattr(initramfs, "_check_limits", swap)
+    with pytest.raises(PayloadError, match="file for the payload"):
+        payload_entries(tmp_path)
+
+
 def test_a_payload_of_something_else_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(PayloadError, match="pipe is no file"):

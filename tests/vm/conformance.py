@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from crashsim.faults.disturbances import DISTURBANCE_DIRECTORY, Kind, make
 from crashsim.machines.failures import AgentError, Cause, GuestDied, MountFailed
 from crashsim.machines.filesystems import FILESYSTEMS, Filesystem
 from crashsim.machines.guest import AgentGuest
@@ -19,6 +20,7 @@ from tests.support.sparse_disk import SparseDisk
 
 EXT4 = FILESYSTEMS["ext4"]
 ROOT = "/mnt/0"
+FSYNCS = make([Kind.FSYNC], seed=1)[0].specification(ROOT)
 
 
 def text(guest: Guest, command: str, **options: object) -> str:
@@ -430,19 +432,10 @@ class FilesystemConformance(SharedGuest):
         self, guest: Guest, disk: SparseDisk
     ) -> None:
         guest.mount(formatted(guest, EXT4, disk))
-        number = guest.disturb(
-            {
-                "kind": "fsync",
-                "seed": 1,
-                "root": ROOT,
-                "directory": ".other",
-                "file_bytes_max": 65536,
-                "append_bytes": 100,
-                "pause_ms_min": 1,
-                "pause_ms_max": 2,
-            }
+        number = guest.disturb(FSYNCS)
+        alive = text(
+            guest, f"until [ -s {ROOT}/{DISTURBANCE_DIRECTORY}/log ]; do sleep 0.05; done; ls /proc"
         )
-        alive = text(guest, f"until [ -s {ROOT}/.other/log ]; do sleep 0.05; done; ls /proc")
         guest.calm()
         gone = text(guest, "ls /proc")
         guest.unmount(0)
@@ -454,18 +447,7 @@ class FilesystemConformance(SharedGuest):
         self, guest: Guest, disk: SparseDisk
     ) -> None:
         guest.mount(formatted(guest, EXT4, disk))
-        number = guest.disturb(
-            {
-                "kind": "fsync",
-                "seed": 1,
-                "root": ROOT,
-                "directory": ".other",
-                "file_bytes_max": 65536,
-                "append_bytes": 100,
-                "pause_ms_min": 1,
-                "pause_ms_max": 2,
-            }
-        )
+        number = guest.disturb(FSYNCS)
         assert guest.run(["sleep", "1000"], timeout_seconds=1).timed_out
         assert str(number) in text(guest, "ls /proc").split()
         guest.calm()

@@ -1,6 +1,7 @@
 """Whatever goes wrong: one clear line, the right exit code, nothing left behind, no data lost."""
 
 import os
+import select
 import signal
 import subprocess
 from pathlib import Path
@@ -60,27 +61,22 @@ def test_ending_crashsim_leaves_nothing_but_a_readable_recording(
     os.kill(command.process.pid, signal_number)
     finished = command.finish(60)
 
-    command_is_alone(command)
+    assert_nothing_lives_on(command)
     assert is_readable(tmp_path)
     if signal_number == signal.SIGINT:
         assert finished.returncode == 130
         assert_one_line(finished, "interrupted")
 
 
-def command_is_alone(command: Command) -> None:
+def assert_nothing_lives_on(command: Command) -> None:
     """QEMU is told of its parent's death by a signal: it ends at once, but not in no time."""
     for number in command.others():
-        descriptor = os.pidfd_open(number)
-        os.close(descriptor)
-    import select
-
-    for number in list(command.others()):
         try:
             descriptor = os.pidfd_open(number)
         except ProcessLookupError:
             continue
-        with os.fdopen(descriptor) as alive:
-            assert select.select([alive], [], [], 10)[0], f"process {number} lives on"
+        with os.fdopen(descriptor) as ended:
+            assert select.select([ended], [], [], 10)[0], f"process {number} lives on"
 
 
 def test_a_killed_qemu_is_an_infrastructure_failure(machine: QemuMachine, tmp_path: Path) -> None:

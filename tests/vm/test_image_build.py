@@ -13,6 +13,7 @@ from crashsim.machines.failures import Cause, GuestDied
 from crashsim.machines.images import ImageSpec, cache, find_or_build_image
 from crashsim.machines.protocol import Guest
 from crashsim.machines.qemu import QemuMachine
+from tests.support.image_cache import fake_tools
 
 pytestmark = pytest.mark.vm
 
@@ -109,22 +110,30 @@ def running_with(argument: str) -> list[int]:
 def test_a_killed_build_leaves_no_mounts_and_no_processes(
     tmp_path: Path, signal_number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CRASHSIM_CACHE_DIR", str(tmp_path))
+    cache_directory = tmp_path / "cache"
+    monkeypatch.setenv("CRASHSIM_CACHE_DIR", str(cache_directory))
     with subprocess.Popen(
         [sys.executable, "-c", BUILD], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdout is not None
         phases = (line.strip() for line in process.stdout)
         assert "installing essential packages" in phases  # by then the chroot has its mounts
-        assert running_with(str(tmp_path))
+        assert running_with(str(cache_directory))
         process.send_signal(signal_number)
     # Nobody else has the lock, so all that belonged to the build is over.
     with cache.building_lock():
-        assert running_with(str(tmp_path)) == []
+        assert running_with(str(cache_directory)) == []
         assert "crashsim-image-" not in Path("/proc/mounts").read_text()
-        left = [path.name for path in (tmp_path / "images").iterdir()]
+        scratch = [Path(path.read_text()) for path in cache_directory.glob("images/*/scratch")]
     assert cache.image_digests() == []
-    assert (signal_number == signal.SIGINT) == (left == [".lock"])
+    assert len(scratch) == (signal_number == signal.SIGKILL)
+    # The next build, by stand-ins, removes what the killed one left, whoever owns it.
+    for name, value in fake_tools(tmp_path, namespaces=True).items():
+        monkeypatch.setenv(name, value)
+    image = find_or_build_image(ImageSpec())
+    assert not any(path.exists() for path in scratch)
+    names = [path.name for path in (cache_directory / "images").iterdir()]
+    assert sorted(names) == [".lock", image.digest]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,7 +87,7 @@ def test_a_qemu_that_is_killed_is_told(guest: QemuGuest) -> None:
 def test_a_guest_leaves_no_process_thread_file_or_descriptor(
     machine: QemuMachine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     machine.start().kill()  # what stays for the life of this process is there afterwards
     before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     with machine.start() as guest:

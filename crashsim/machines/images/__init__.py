@@ -1,6 +1,6 @@
 """Guest images: recipes, how they are built and cached, and the initramfs that boots them."""
 
-from crashsim.machines.images.build import BuildProgress, Progress, find_or_build_image
+from crashsim.machines.images.build import find_or_build_image
 from crashsim.machines.images.cache import (
     Image,
     Manifest,
@@ -10,6 +10,7 @@ from crashsim.machines.images.cache import (
     snapshots_directory,
 )
 from crashsim.machines.images.initramfs import compose_initramfs
+from crashsim.machines.images.mmdebstrap import BuildProgress, Progress
 from crashsim.machines.images.recipe import ImageSpec, Recipe
 
 __all__ = [

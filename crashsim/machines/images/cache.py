@@ -177,8 +177,8 @@ def find_digest(prefix: str) -> str:
     return matches[0]
 
 
-def remove_image(digest: str) -> None:
-    """Remove an image, damaged or not, and the boot snapshots made from it.
+def remove_image(digest: str) -> str:
+    """Remove an image, damaged or not, and the boot snapshots made from it; its whole digest.
 
     `digest` may be shortened. A guest that runs from the image is not disturbed. Raises
     NoSuchImage.
@@ -191,6 +191,7 @@ def remove_image(digest: str) -> None:
                 doomed = Path(tempfile.mkdtemp(prefix=".removing-", dir=images_directory()))
                 directory.rename(doomed / digest)
                 shutil.rmtree(doomed)
+    return digest
 
 
 def snapshot_bytes(image_digest: str) -> int:
