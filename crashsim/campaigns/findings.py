@@ -62,6 +62,7 @@ def make_cases(
             progress("shrink and explain", done, len(failures))
             budget = ShrinkBudget(SHRINK_CHECKS_MAX, seconds_left / SHARE_OF_THE_REST)
             trials = _trials(failure, decider, recoverer, recorded, budget)
+            trials.explored = exploration.verdicts
             telling = _smallest_telling(trials, cuts)
             seconds_left -= budget.elapsed_seconds
             name = f"{failure.violation.property}-{_slug(failure.violation.rule)}"

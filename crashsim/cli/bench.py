@@ -1,20 +1,44 @@
 """`crashsim bench`: what crashsim costs on this machine, as ratios within one run."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from crashsim.campaigns.bench_explore import bench_explore
+from crashsim.campaigns.bench_finding import bench_finding
+from crashsim.campaigns.bench_length import bench_length
 from crashsim.campaigns.bench_machine import bench_machine
 from crashsim.campaigns.bench_memory import bench_memory
 from crashsim.campaigns.bench_record import bench_record
+from crashsim.campaigns.benchmark import Benchmark
+from crashsim.campaigns.options import Progress
 from crashsim.cli.arguments import JsonOption
 from crashsim.cli.output import stdout, watching, write_json
+from crashsim.machines.filesystems import parse_filesystem
 from crashsim.report.benchmarks import render_benchmark
 
 bench_app = typer.Typer(help="Measure crashsim on this machine.", no_args_is_help=True)
 
 RoundsOption = Annotated[int, typer.Option(min=1, max=100, help="How often each side is measured.")]
+FsOption = Annotated[str, typer.Option("--fs", metavar="FS", help="ext4, xfs, btrfs or f2fs.")]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--directory",
+        metavar="DIR",
+        help="Where recordings and disks go meanwhile; on a tmpfs, no disk of the host takes part.",
+    ),
+]
+
+
+def _show(measure: Callable[[Progress], Benchmark], json_file: Path | None) -> None:
+    with watching() as progress:
+        result = measure(progress)
+    write_json(result, json_file)
+    if str(json_file) != "-":
+        stdout().print(render_benchmark(result))
 
 
 @bench_app.command()
@@ -23,52 +47,87 @@ def machine(rounds: RoundsOption = 3, json_file: JsonOption = None) -> None:
 
     Example: crashsim bench machine --rounds 5
     """
-    with watching() as progress:
-        result = bench_machine(rounds, progress)
-    write_json(result, json_file)
-    if str(json_file) != "-":
-        stdout().print(render_benchmark(result))
+    _show(lambda progress: bench_machine(rounds, progress), json_file)
 
 
 @bench_app.command()
-def record(rounds: RoundsOption = 3, json_file: JsonOption = None) -> None:
+def record(
+    rounds: RoundsOption = 3,
+    fs: FsOption = "ext4",
+    fsync: Annotated[str, typer.Option(help="git's core.fsync.")] = "default",
+    directory: DirectoryOption = None,
+    json_file: JsonOption = None,
+) -> None:
     """The git workload on the crash disk against a plain raw disk of QEMU.
 
-    Example: crashsim bench record
+    Example: crashsim bench record --rounds 5 --directory /dev/shm
     """
-    with watching() as progress:
-        result = bench_record(rounds, progress)
-    write_json(result, json_file)
-    if str(json_file) != "-":
-        stdout().print(render_benchmark(result))
+    filesystem = parse_filesystem(fs)
+    _show(lambda progress: bench_record(rounds, filesystem, fsync, directory, progress), json_file)
 
 
 @bench_app.command()
 def explore(
-    states: Annotated[int, typer.Option(min=10)] = 200, json_file: JsonOption = None
+    states: Annotated[int, typer.Option(min=1, help="How many states are decided.")] = 1000,
+    batch: Annotated[
+        int, typer.Option(min=1, help="How many for each one that is decided the usual way.")
+    ] = 50,
+    fs: FsOption = "ext4",
+    directory: DirectoryOption = None,
+    json_file: JsonOption = None,
 ) -> None:
-    """States decided per second, against rebuilding, mounting and git fsck for each; by log length.
+    """States decided a second, against rebuilding, mounting and git fsck for each.
 
-    Example: crashsim bench explore --states 300
+    Example: crashsim bench explore --states 300 --batch 20
     """
-    with watching() as progress:
-        result = bench_explore(states, progress)
-    write_json(result, json_file)
-    if str(json_file) != "-":
-        stdout().print(render_benchmark(result))
+    filesystem = parse_filesystem(fs)
+    _show(lambda progress: bench_explore(states, batch, filesystem, directory, progress), json_file)
+
+
+@bench_app.command()
+def length(
+    rewrites: Annotated[int, typer.Option(min=1, help="Of a file, in the shortest log.")] = 400,
+    states: Annotated[int, typer.Option(min=1, help="How many of each log.")] = 40,
+    fs: FsOption = "ext4",
+    directory: DirectoryOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """The time that deciding a state takes in logs of 1, 4 and 16 times a length.
+
+    Example: crashsim bench length --rewrites 100
+    """
+    filesystem = parse_filesystem(fs)
+    _show(
+        lambda progress: bench_length(rewrites, states, filesystem, directory, progress), json_file
+    )
 
 
 @bench_app.command()
 def memory(
     gibibytes: Annotated[float, typer.Option(min=0.1, help="Size of the recording.")] = 4.0,
+    states: Annotated[int, typer.Option(min=1, help="How many states are explored.")] = 60,
+    directory: DirectoryOption = None,
     json_file: JsonOption = None,
 ) -> None:
     """Resident memory of this process for a large recording and its exploration.
 
     Example: crashsim bench memory --gibibytes 4
     """
-    with watching() as progress:
-        result = bench_memory(gibibytes, progress)
-    write_json(result, json_file)
-    if str(json_file) != "-":
-        stdout().print(render_benchmark(result))
+    _show(lambda progress: bench_memory(gibibytes, states, directory, progress), json_file)
+
+
+@bench_app.command()
+def finding(
+    rounds: RoundsOption = 1,
+    example: Annotated[Path, typer.Option(help="examples/config-writer of the source.")] = Path(
+        "examples/config-writer"
+    ),
+    fs: FsOption = "ext4",
+    json_file: JsonOption = None,
+) -> None:
+    """The time from `crashsim run` to a shrunk finding, on an image in the cache.
+
+    Example: crashsim bench finding --rounds 3
+    """
+    filesystem = parse_filesystem(fs)
+    _show(lambda progress: bench_finding(rounds, example, filesystem, progress), json_file)

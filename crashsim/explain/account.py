@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from crashsim.explain import phrases
 from crashsim.explain.causes import commit_cause
 from crashsim.explain.evidence import Commit, Evidence, Fate
-from crashsim.explain.files import Version
+from crashsim.explain.files import PREPARED, Version
 from crashsim.explain.lineage import Trace
 from crashsim.explain.trail import Carrier, Trail, follow
 from crashsim.explain.unrelated import UnrelatedData
 
-_PREPARED = "prepare"
 _ENTRY = "Its directory entry"
 _ENTRY_BY_NAME = "A directory entry of its name (the first since the step began)"
 
@@ -31,19 +30,26 @@ class DiskAccount:
         self.named: set[int] = set()
         self.entry_lost = False
 
-    def sentences(self, version: Version) -> list[str]:
-        """About its directory entry, its data, and its inode if that is what is missing."""
+    def sentences(self, version: Version, *, in_place: bool = False) -> list[str]:
+        """About its directory entry, its data, and its inode if that is what is missing.
+
+        :param in_place: the file is older than this content: its entry is left out.
+        """
+        if version.step == PREPARED:
+            return ["That content was on the disk before the exploration's start."]
         trail = follow(self.survey, version)
         counted = next((c for c in trail.entries if self.evidence.counts(c)), None)
-        self.entry_lost = bool(trail.entries) and counted is None
-        sentences = [self._entry(version, trail, counted)]
+        self.entry_lost = bool(trail.entries) and counted is None and not in_place
+        sentences = [] if in_place else [self._entry(version, trail, counted)]
         if trail.inline:
             inside = "Its content, which is kept inside its metadata,"
-            sentences.append(self._carried(inside, trail.inline))
+            if not (trail.twin and any(map(self.evidence.counts, trail.inline))):
+                sentences.append(self._carried(inside, trail.inline))
             return sentences
         sentences.append(self._data(version, trail, counted))
         lost = [write for write in trail.data if not self.evidence.on_disk(write)]
-        if trail.data and not trail.pages_missing and not lost and trail.inodes:
+        shared = trail.twin and any(map(self.evidence.counts, trail.inodes))
+        if trail.data and not trail.pages_missing and not lost and trail.inodes and not shared:
             inode = "Its inode, which says where that data is,"
             sentences.append(self._carried(inode, trail.inodes))
         return sentences
@@ -63,7 +69,7 @@ class DiskAccount:
             return phrases.sentence(
                 f"How its directory entry reached the disk could not be told: {trail.unclear}"
             )
-        if self.survey.files.paths[version.path][0].step == _PREPARED:
+        if self.survey.files.paths[version.path][0].step == PREPARED:
             return "No write holds its directory entry; it was there at the exploration's start."
         return "No write of the log was found to hold its directory entry."
 
@@ -84,7 +90,8 @@ class DiskAccount:
                 "never commits"
             )
         return phrases.sentence(
-            f"{what} did not: it is first in {self._commit_words(commit, sent=False)}, of which "
+            f"{what} did not reach the disk: it is first in "
+            f"{self._commit_words(commit, sent=False)}, and "
             f"{self._why_lost([first.write, *commit.writes])}"
         )
 

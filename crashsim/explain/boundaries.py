@@ -7,12 +7,10 @@ from crashsim.disk.crash_disk import CrashStateDisk
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.state import CrashState
 from crashsim.errors import InfrastructureError
-from crashsim.explain.files import Snapshot
+from crashsim.explain.files import PREPARED, Snapshot
 from crashsim.explain.survey import start_of
 from crashsim.faults.disturbances import EXCLUDE
 from crashsim.machines.protocol import Guest, Mount
-
-PREPARED = "prepare"
 
 
 class BoundaryUnreadable(InfrastructureError):

@@ -13,7 +13,7 @@ from crashsim.explain import phrases
 from crashsim.explain.account import DiskAccount
 from crashsim.explain.components import git_component
 from crashsim.explain.evidence import Evidence
-from crashsim.explain.files import Version
+from crashsim.explain.files import PREPARED, Version
 from crashsim.explain.git_objects import object_words
 from crashsim.explain.lineage import Trace
 from crashsim.explain.missing import Missing, what_was_missing
@@ -29,7 +29,6 @@ from crashsim.workloads.marks import step_name
 _NOTES_MAX = 64
 _PATHS_MAX = 8
 """How many files are looked at when a finding does not say which one it is about."""
-_PREPARED = "prepare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +101,10 @@ def explain(case: Case, background: Background) -> Explanation:
     return explainer.explanation()
 
 
+def _last(versions: Sequence[Version]) -> Version | None:
+    return versions[-1] if versions else None
+
+
 class _Explainer:
     """One explanation under way."""
 
@@ -125,14 +128,18 @@ class _Explainer:
 
     def _about_file(self, subject: Subject, version: Version) -> list[str]:
         background = self.background
-        account = DiskAccount(self.evidence, background.unrelated, background.trace)
-        sentences = [] if subject.right else account.sentences(version)
-        self.named |= account.named
-        if background.trace is not None and version.step != _PREPARED:
+        missing: Missing | None = None
+        if background.trace is not None and version.step != PREPARED:
             missing = what_was_missing(background.trace, subject.path, version.step)
+        account = DiskAccount(self.evidence, background.unrelated, background.trace)
+        sentences: list[str] = []
+        if not subject.right:
+            in_place = missing is not None and missing.in_place
+            sentences += account.sentences(version, in_place=in_place)
+            self.named |= account.named
+        if missing is not None:
             sentences += [phrases.missing(missing), self._advice(missing, version)]
-            if account.entry_lost:
-                sentences.append(phrases.directory_advice(missing))
+            sentences.append(phrases.directory_advice(missing) if account.entry_lost else "")
         return sentences
 
     # -- which file
@@ -149,28 +156,39 @@ class _Explainer:
             describe(path, self._likeliest(path, begun), files, begun, recovered)
             for path in paths[:_PATHS_MAX]
         ]
-        wrong = [subject for subject in subjects if not subject.right]
+        wrong = [each for each in subjects if not each.right and each.expected is not None]
         chosen = wrong or subjects
         return chosen[0] if chosen else None
 
     def _likeliest(self, path: str, begun: Sequence[str]) -> Version | None:
-        """The version that a path was to have.
+        """The version that a path was to have; None where it was to have none.
 
-        A damaged file of the right size is the newest of that size. Else the newest one whose
-        directory entry is on the disk; else the newest one of a step that had ended (a mark came
-        after it), then the newest one of all that had begun.
+        A damaged file is the newest version of its size, else the newest one whose directory entry
+        is on the disk, else the newest one. A file that is missing, or whole but old, was to be the
+        newest version of a step that had ended (a mark came after it).
         """
-        versions = [v for v in self.survey.files.paths.get(path, ()) if v.step in begun]
-        node = self.case.recovered.nodes.get(path) if self.case.recovered is not None else None
-        for version in reversed(versions):
-            if node is not None and 0 < node.size_bytes == version.size_bytes:
-                return version
-        for version in reversed(versions):
+        files, recovered = self.survey.files, self.case.recovered
+        versions = [v for v in files.paths.get(path, ()) if v.step in begun]
+        node = recovered.nodes.get(path) if recovered is not None else None
+        if node is not None and node.digest not in {version.digest for version in versions}:
+            return self._damaged_version(versions, node.size_bytes)
+        ended = [step for step in begun if step in self._ended_steps()]
+        if node is None and recovered is not None and ended and not files.is_there(path, ended[-1]):
+            in_progress = [v for v in versions if v.step not in ended]
+            return in_progress[-1] if in_progress else None
+        of_ended = [version for version in versions if version.step in ended]
+        return _last(of_ended or versions)
+
+    def _damaged_version(self, versions: Sequence[Version], size_bytes: int) -> Version | None:
+        of_size = [v for v in versions if 0 < v.size_bytes == size_bytes]
+        if of_size:
+            return of_size[-1]
+        # What was there before the exploration was durable: it cannot be what is damaged.
+        made = [version for version in versions if version.step != PREPARED]
+        for version in reversed(made):
             if any(map(self.evidence.counts, follow(self.survey, version).entries)):
                 return version
-        ended = [version for version in versions if version.step in self._ended_steps()]
-        chosen = ended or versions
-        return chosen[-1] if chosen else None
+        return _last(versions)
 
     def _ended_steps(self) -> set[str]:
         """The steps that had begun, without the last one if no mark came after its own."""

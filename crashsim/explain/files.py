@@ -12,6 +12,9 @@ from crashsim.disk.request import PAGE_BYTES
 from crashsim.explain.blocks import pieces
 from crashsim.machines.tree import NodeKind, Tree
 
+PREPARED = "prepare"
+"""The step of the snapshot of what was there at the exploration's start."""
+
 _ZERO_PAGE = bytes(PAGE_BYTES)
 
 
@@ -71,6 +74,7 @@ class KnownFiles:
         self._pages: dict[bytes, list[tuple[str, int]]] = defaultdict(list)
         self._digests_by_size: dict[int, set[str]] = defaultdict(set)
         self.steps = [snapshot.step for snapshot in snapshots]
+        self._nodes = {snapshot.step: snapshot.tree.nodes for snapshot in snapshots}
         for snapshot in snapshots:
             self._add(snapshot)
         self._sizes = sorted(self._digests_by_size)
@@ -97,6 +101,10 @@ class KnownFiles:
     def paths(self) -> Mapping[str, Sequence[Version]]:
         """path -> the contents it had, oldest first."""
         return self._versions
+
+    def is_there(self, path: str, step: str) -> bool:
+        """Whether a path was there after a step."""
+        return path in self._nodes[step]
 
     def names(self, digest: str) -> Sequence[str]:
         """The paths that had this content at some time."""

@@ -31,6 +31,7 @@ class Missing:
     :ivar last_write: the last write before that, or at all.
     :ivar sync: the sync that came too early, too late, or was only a writeout, or that was right.
     :ivar directory_synced: whether its directory was synced after it got its name.
+    :ivar in_place: the file had the name already, and was changed under it.
     :ivar other_sync: for WRITEOUT_ONLY: the sync of another file between the writeout and the
         publication, which flushes the disk's cache.
     """
@@ -43,6 +44,7 @@ class Missing:
     sync: FileEvent | None = None
     other_sync: FileEvent | None = None
     directory_synced: bool = False
+    in_place: bool = False
 
     @property
     def directory(self) -> str:
@@ -141,7 +143,8 @@ def _in_place(trace: Trace, file: TracedFile, path: str, step: str) -> Missing:
         kind = MissingKind.NOTHING
     else:
         kind = MissingKind.DIRECTORY_NOT_SYNCED
-    return Missing(kind, path, path, None, write, sync)
+    older = not any(event.step == write.step for event in file.of(EventKind.CREATED))
+    return Missing(kind, path, path, None, write, sync, in_place=older)
 
 
 def _directory_synced(trace: Trace, path: str, after: int) -> bool:

@@ -40,6 +40,8 @@ def subject_paths(
     candidates = [subject]
     for directory in git_directories:
         candidates.append(f"{directory}/{subject}")
+        if subject == "refs/stash":
+            candidates.append(f"{directory}/logs/refs/stash")  # the older entries of the list
         if subject.startswith("refs/") or subject == "HEAD":
             candidates += [f"{directory}/packed-refs", f"{directory}/reftable/tables.list"]
     candidates += [_MOUNT_POINT.sub("", word) for word in _WORD.findall(violation.detail)]
@@ -51,7 +53,7 @@ def differing_paths(
 ) -> list[str]:
     """The files that are missing or hold what they never held, by a recovered tree.
 
-    :param begun: the names of the steps that had begun when the power failed.
+    :param begun: the names of the steps that had begun when the power failed, in order.
     """
     found: list[str] = []
     for path, versions in files.paths.items():
@@ -59,6 +61,8 @@ def differing_paths(
         if not known or not path.startswith(below):
             continue
         node = recovered.nodes.get(path)
+        if node is None and not files.is_there(path, begun[-1]):
+            continue  # deleted since
         if node is None or node.digest not in {version.digest for version in known}:
             found.append(path)
     return found

@@ -41,7 +41,7 @@ class Trail:
     :ivar entries: the blocks with its directory entry, in order.
     :ivar by_name: the entries were found by the name alone; they may be an older version's.
     :ivar twin: another file of equal content, where the log does not show which write is whose;
-        else empty.
+        the data and the inodes are then those of both. Else empty.
     :ivar unclear: why the entries could not be told, in words; empty where they could.
     """
 
@@ -68,9 +68,14 @@ def follow(survey: Survey, version: Version) -> Trail:
     others = [name for name in survey.files.names(version.digest) if name != version.path]
     if search.same_name or (others and (trails[0].data or trails[0].inline)):
         twin = (search.same_name or others)[0]
-        data = sorted({write for trail in trails for write in trail.data})
-        unclear = f"`{twin}` has the same content"
-        return Trail(data, trails[0].pages_missing, trails[0].inline, twin=twin, unclear=unclear)
+        return replace(
+            trails[0],
+            data=sorted({write for trail in trails for write in trail.data}),
+            inodes=[carrier for trail in trails for carrier in trail.inodes],
+            entries=(),
+            twin=twin,
+            unclear=f"`{twin}` has the same content",
+        )
     return trails[0] if trails[0].inodes else search.by_name(trails[0])
 
 
@@ -84,6 +89,7 @@ class _Search:
         self.since = _first_write(survey, version.step)
         versions = list(survey.files.paths[version.path])
         later = versions[versions.index(version) + 1 :]
+        self.is_old_name = versions[0] != version
         self.until = _first_write(survey, later[0].step) if later else len(survey.log.requests)
         self.same_name = [
             other
@@ -187,6 +193,10 @@ class _Search:
                     older = older or write.number < self.since
                     found += [carrier] if write.number >= self.since else []
         for of_block in runs.values():
+            if self.is_old_name and of_block and (inodes is None or of_block[0][0].inode in inodes):
+                # The block may have been like that before it was first seen here.
+                older = True
+                del of_block[0]
             wanted = [run for run in of_block if inodes is None or run[0].inode in inodes]
             fresh = [run for run in wanted if run[0].write >= self.since]
             older = older or len(fresh) < len(wanted)

@@ -14,6 +14,7 @@ class Cause(StrEnum):
     HUNG_TASK = "hung task"
     HUNG = "no answer"
     AGENT_GONE = "agent gone"
+    DISK = "its disk failed on the host"
     PROTOCOL = "protocol violation"
     GONE = "virtual machine gone"
     ENDED = "ended"

@@ -1,12 +1,12 @@
 """A guest behind an agent's channel: what every kind of virtual machine has in common."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from crashsim.errors import UsageError
-from crashsim.machines.channel import Channel, encode_content, to_wire
+from crashsim.machines.channel import Channel, Content, encode_content, to_wire
 from crashsim.machines.contents import (
     ContentCache,
     RecoverAnswer,
@@ -67,7 +67,7 @@ class AgentGuest:
 
     def hello(self, timeout_seconds: float = ANSWER_SECONDS) -> HelloAnswer:
         """Wait until the agent answers."""
-        return self._channel.call("hello", {}, HelloAnswer, timeout_seconds=timeout_seconds)
+        return self._call("hello", {}, HelloAnswer, timeout_seconds=timeout_seconds)
 
     def set_clock(self, seconds: float) -> None:
         """Set the guest's time of day, in seconds since 1970."""
@@ -101,7 +101,7 @@ class AgentGuest:
             "output_limit_bytes": output_limit_bytes,
             "marks": on_mark is not None,
         }
-        answer = self._channel.call(
+        answer = self._call(
             "run",
             arguments,
             RunAnswer,
@@ -180,25 +180,49 @@ class AgentGuest:
     def disturb(self, specification: Mapping[str, Any]) -> int:
         """Start a disturbance in the background; its number."""
         arguments = {"specification": dict(specification)}
-        answer = self._channel.call(
-            "disturb", arguments, NumberAnswer, timeout_seconds=ANSWER_SECONDS
-        )
+        answer = self._call("disturb", arguments, NumberAnswer, timeout_seconds=ANSWER_SECONDS)
         return answer.number
 
     def calm(self) -> None:
         """End every disturbance and wait until they are gone."""
         self._do("calm", {})
 
-    def start_shell(self, cwd: str) -> None:
-        """Start a shell on the serial console."""
-        self._do("shell", {"cwd": to_wire(cwd)})
+    def start_shell(self, cwd: str, rows: int, columns: int) -> None:
+        """Start a shell on the serial console, for a terminal of that size."""
+        self._do("shell", {"cwd": to_wire(cwd), "rows": rows, "columns": columns})
 
     def _do(self, operation: str, arguments: Mapping[str, Any]) -> None:
-        self._channel.call(operation, arguments, NoAnswer, timeout_seconds=ANSWER_SECONDS)
+        self._call(operation, arguments, NoAnswer, timeout_seconds=ANSWER_SECONDS)
+
+    def _call(
+        self,
+        operation: str,
+        arguments: Mapping[str, Any],
+        answer: type[T],
+        *,
+        timeout_seconds: float = ANSWER_SECONDS,
+        on_mark: Mark | None = None,
+        on_content: Callable[[Content], None] | None = None,
+    ) -> T:
+        try:
+            return self._channel.call(
+                operation,
+                arguments,
+                answer,
+                timeout_seconds=timeout_seconds,
+                on_mark=on_mark,
+                on_content=on_content,
+            )
+        finally:
+            # Last, and so instead of any error of the guest's own: that would only be its effect.
+            self._check_host()
+
+    def _check_host(self) -> None:
+        """Raise if something of the host's has failed that the guest takes for its own trouble."""
 
     def _collect(self, operation: str, arguments: Mapping[str, Any], answer: type[T]) -> T:
         try:
-            return self._channel.call(
+            return self._call(
                 operation,
                 arguments,
                 answer,

@@ -95,7 +95,7 @@ def _accelerator() -> Check:
             return Check(name, False, False, "untried: that takes an image's kernel")
         accelerator, reason = choose_accelerator(image.kernel)
     except InfrastructureError as error:
-        return Check(name, False, True, str(error))
+        return Check(name, False, False, str(error))
     slow = "" if accelerator == "kvm" else "; everything works, five to twenty times slower"
     return Check(name, accelerator == "kvm", False, f"{accelerator}: {reason}{slow}")
 

@@ -10,7 +10,7 @@ import xxhash
 
 from crashsim.disk.recording_disk import MemoryDisk, NullDisk
 from crashsim.machines.accelerator import choose_accelerator
-from crashsim.machines.failures import MachineUnusable
+from crashsim.machines.failures import Cause, GuestDied, MachineUnusable
 from crashsim.machines.hardware import (
     CRASH_DISK_BYTES,
     CRASH_DISKS,
@@ -24,7 +24,7 @@ from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import MachineInfo
 from crashsim.machines.qemu_guest import QemuGuest
 from crashsim.machines.qemu_process import qemu_version
-from crashsim.machines.snapshot import Snapshot, find_snapshot, making, snapshot_key
+from crashsim.machines.snapshot import Snapshot, discard, find_snapshot, making, snapshot_key
 from crashsim.machines.warmup import SLOT as WARM_UP_SLOT
 from crashsim.machines.warmup import warm_up
 
@@ -77,9 +77,19 @@ class QemuMachine:
         :param raw_disks: slot -> a file of CRASH_DISK_BYTES that QEMU itself uses for that slot;
             nothing can be attached there.
 
-        Raises GuestDied or another InfrastructureError when it does not come up.
+        Raises GuestDied or another InfrastructureError when it does not come up. A snapshot that
+        QEMU refuses (damaged, or removed in this moment) is thrown away and made anew, once.
         """
-        guest = self._restore(self.snapshot(), raw_disks or {})
+        try:
+            return self._start(self.snapshot(), raw_disks or {})
+        except GuestDied as error:
+            if error.cause is not Cause.GONE:
+                raise
+            discard(self._image.snapshots, self._key)
+            return self._start(self.snapshot(), raw_disks or {})
+
+    def _start(self, snapshot: Snapshot, raw_disks: Mapping[int, Path]) -> QemuGuest:
+        guest = self._restore(snapshot, raw_disks)
         try:
             self.info = replace(self.info, kernel=guest.hello(RESTORE_SECONDS).kernel)
             guest.info = self.info

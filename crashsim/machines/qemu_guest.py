@@ -99,11 +99,17 @@ class QemuGuest(AgentGuest):
                 time.sleep(SAVE_POLL_SECONDS)
 
     def load(self, devices: Path) -> None:
-        """Go on from where a saved guest stopped; QEMU was started with `-incoming defer`."""
-        self._migrate_devices_only()
-        with devices.open("rb") as file:
-            self.monitor.send_descriptor("snapshot", file.fileno())
-            self.monitor.execute("migrate-incoming", {"uri": "fd:snapshot"})
+        """Go on from where a saved guest stopped; QEMU was started with `-incoming defer`.
+
+        Raises GuestDied where QEMU does not take it; that may show later, too.
+        """
+        try:
+            self._migrate_devices_only()
+            with devices.open("rb") as file:
+                self.monitor.send_descriptor("snapshot", file.fileno())
+                self.monitor.execute("migrate-incoming", {"uri": "fd:snapshot"})
+        except MonitorFailed as error:
+            raise self._describe(Cause.GONE, str(error)) from error
 
     def _migrate_devices_only(self) -> None:
         capability = {"capability": "x-ignore-shared", "state": True}
@@ -148,6 +154,16 @@ class QemuGuest(AgentGuest):
     def _in_trouble(self, cause: Cause) -> None:
         self._channel.fail(self._describe(cause, "its console says so"))
 
+    def _check_host(self) -> None:
+        """A disk that failed here must not pass for one that failed in the guest."""
+        for slot, server in enumerate(self._disks):
+            if server.failure is not None and not self._killed:
+                death = GuestDied(
+                    Cause.DISK, f"disk {slot}: {server.failure}", self._console.tail()
+                )
+                self._channel.fail(death)
+                raise death from server.failure
+
     def _describe(self, cause: Cause, what: str) -> GuestDied:
         """The error for a guest that has died; of all that can be seen, what explains most."""
         if self._killed:
@@ -158,7 +174,4 @@ class QemuGuest(AgentGuest):
             complaint = self.process.stderr()
             if complaint:
                 what = f"{what}; QEMU says: {complaint}"
-        for slot, server in enumerate(self._disks):
-            if server.failure is not None:
-                what = f"{what}; its disk {slot} failed: {server.failure}"
         return GuestDied(cause, what, self._console.tail())

@@ -100,6 +100,11 @@ def making(parent: Path, key: str) -> Iterator[Snapshot | None]:
         os.close(lock)
 
 
+def discard(parent: Path, key: str) -> None:
+    """Remove a snapshot that is of no use, if it is there. Guests that run from it go on."""
+    shutil.rmtree(parent / key, ignore_errors=True)
+
+
 def _publish(snapshot: Snapshot, destination: Path) -> None:
     """After a power cut the snapshot is there whole, or not at all."""
     for path in (snapshot.memory, snapshot.devices, snapshot.directory):

@@ -71,8 +71,6 @@ def interact(guest: Guest, cwd: str) -> int:
     Gives the shell's exit status; 0 when the user left with Ctrl-].
     """
     with _shell(guest, cwd) as terminal, _raw_terminal():
-        columns, rows = shutil.get_terminal_size()
-        terminal.sendline(f" stty rows {rows} cols {columns}; clear")
         return _copy(terminal.fileno())
 
 
@@ -107,7 +105,8 @@ def _shell(guest: Guest, cwd: str) -> Iterator["fdspawn[bytes]"]:
         raise NoConsole(f"a guest of machine {guest.info.kind} has no serial console")
     connection = guest.take_console()
     connection.setblocking(True)
-    guest.start_shell(cwd)
+    columns, rows = shutil.get_terminal_size()
+    guest.start_shell(cwd, rows, columns)
     terminal: fdspawn[bytes] = fdspawn(connection.fileno(), timeout=PROMPT_SECONDS)
     # Not closed here: the socket is the guest's.
     yield terminal

@@ -50,6 +50,8 @@ done
 class GitWorkload:
     """A sequence of git commands; see `git_workload`.
 
+    :ivar staged: group -> path -> content of the files that go to the guest's memory.
+    :ivar has_upstream: whether a step fetches, so that there must be something to fetch from.
     :ivar git_directories: the repositories on the filesystem, relative to its root, main one first.
     """
 
@@ -60,6 +62,7 @@ class GitWorkload:
     steps: Sequence[Step]
     staged: Mapping[str, Mapping[str, bytes]] = field(repr=False)
     environment: Mapping[str, str]
+    has_upstream: bool
     name: str = "git"
     git_directories: tuple[str, ...] = (GIT_DIRECTORY, REMOTE)
 
@@ -70,7 +73,6 @@ class GitWorkload:
 
     def prepare(self, guest: Guest, root: str) -> None:
         """Make both repositories, and everything outside of the filesystem that the steps use."""
-        fetches = any("$UPSTREAM" in step.argv[2] for step in self.steps)
         staged = {
             f"{group}/{path}": content
             for group, files in self.staged.items()
@@ -78,7 +80,7 @@ class GitWorkload:
         }
         configuration = self.options.configuration().encode()
         put_files(guest, _STAGE, {"home/.gitconfig": configuration, **staged})
-        script = _INIT + (_INIT_UPSTREAM if fetches else "")
+        script = _INIT + (_INIT_UPSTREAM if self.has_upstream else "")
         result = guest.run(
             ["sh", "-ec", script, "sh", root],
             env={**self.environment, "FORMATS": self._formats, "STAGE_ROOT": _STAGE},
@@ -118,10 +120,10 @@ def git_workload(
     Raises UnknownSequence.
     """
     steps = git_steps.sequence(sequence)
-    staged = {
-        **git_steps.stage_files(steps, files, seed),
-        **git_steps.upstream_files(files, seed),
-    }
+    has_upstream = any("$UPSTREAM" in step.script for step in steps)
+    staged = dict(git_steps.stage_files(steps, files, seed))
+    if has_upstream:
+        staged |= git_steps.upstream_files(files, seed)
     return GitWorkload(
         sequence=sequence,
         options=options or GitOptions(),
@@ -130,6 +132,7 @@ def git_workload(
         steps=tuple(_step(step) for step in steps),
         staged=staged,
         environment=_environment(),
+        has_upstream=has_upstream,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from crashsim.disk.state import CrashState
 from crashsim.explain.explain import Background, Case, Explanation, WriteNote, explain
+from crashsim.explain.files import Snapshot
 from crashsim.explain.lineage import Trace
 from crashsim.explain.survey import Survey, survey
 from crashsim.faults.disturbances import Disturbance, Kind, make
@@ -154,6 +155,63 @@ def test_nothing_is_claimed_of_a_file_that_no_step_had_begun_to_make(surveyed: S
     ]
 
 
+OLDER = changed_tree(EMPTY, {PATH: b"an older content"})
+NEWER = changed_tree(EMPTY, {PATH: CONTENT})
+
+
+def surveyed_with(story: Story, before: Tree, after: Tree) -> Survey:
+    return survey(story.index, "ext4", [Snapshot("prepare", before), Snapshot(STEP, after)])
+
+
+def test_a_damaged_file_is_the_version_that_was_being_made(story: Story) -> None:
+    """Not the one of before, which was durable and cannot be damaged."""
+    surveyed = surveyed_with(story, OLDER, NEWER)
+
+    broken, entry, data = explained(surveyed, CrashState(story.committed), b"").sentences
+
+    assert broken == f"After recovery `{PATH}` is empty (0 bytes instead of 5400)."
+    # By the log the name may have had that inode before.
+    assert entry.startswith("How its directory entry reached the disk could not be told: the name")
+    assert f"write {story.data[0]} had not been sent yet" in data
+
+
+def test_an_old_version_is_held_against_the_one_of_the_step_that_ended(story: Story) -> None:
+    surveyed = surveyed_with(story, OLDER, NEWER)
+    state = CrashState(surveyed.log.event_count)
+
+    broken, *_, data, _ = explained(surveyed, state, b"an older content").sentences
+
+    assert broken == f"After recovery `{PATH}` has its content of step `prepare` (16 bytes)."
+    assert data.startswith(f"Its data (writes {story.data[0]}-{story.data[1]})")
+
+
+def test_a_file_that_the_step_removed_is_not_missed(story: Story) -> None:
+    surveyed = surveyed_with(story, OLDER, EMPTY)
+    state = CrashState(surveyed.log.event_count)
+
+    assert explained(surveyed, state, None).sentences == [f"After recovery `{PATH}` is missing."]
+    assert explained(surveyed, state, None, subject="").sentences[0] == (
+        "After recovery: the check says no."
+    )
+
+
+def test_the_entry_of_a_file_that_was_changed_in_place_is_left_out(story: Story) -> None:
+    surveyed = surveyed_with(story, OLDER, NEWER)
+    calls = """
+    10 open("precious", O_WRONLY|O_TRUNC) = 3</mnt/0/repo/precious>
+    10 write(3</mnt/0/repo/precious>, "w"..., 5400) = 5400
+    """
+    trace = traced(calls, existing=(PATH,), step="save")
+
+    _, data, call, advice = explained(
+        surveyed, CrashState(story.committed), b"", trace=trace
+    ).sentences
+
+    assert data.startswith("Its data")
+    assert f"truncated `{PATH}` and wrote it anew in place" in call
+    assert advice.startswith("Writing a new file, fsyncing it and renaming it")
+
+
 def test_a_directory_entry_that_was_lost(surveyed: Survey, story: Story) -> None:
     commit = story.journal[-1]
     cut = int(surveyed.log.requests.submitted_at[commit]) + 1
@@ -161,7 +219,9 @@ def test_a_directory_entry_that_was_lost(surveyed: Survey, story: Story) -> None
     broken, entry, _ = explained(surveyed, CrashState(cut, frozenset({commit})), None).sentences
 
     assert broken == f"After recovery `{PATH}` is missing."
-    assert entry.startswith("Its directory entry did not: it is first in ext4's journal commit")
+    assert entry.startswith(
+        "Its directory entry did not reach the disk: it is first in ext4's journal commit"
+    )
     assert f"write {commit} was sent at event {cut - 1}" in entry
     assert "durable since" not in entry
 
@@ -174,7 +234,7 @@ def test_a_directory_entry_whose_transaction_misses_a_block_does_not_count(
 
     _, entry, _ = explained(surveyed, CrashState(cut, frozenset({copy})), None).sentences
 
-    assert entry.startswith("Its directory entry did not:")
+    assert entry.startswith("Its directory entry did not reach the disk:")
 
 
 def test_what_is_on_the_disk_is_said_to_be_there(surveyed: Survey, story: Story) -> None:
@@ -218,7 +278,7 @@ def test_the_missing_setting_of_git(images: Images, tmp_path: Path) -> None:
     story = ext4_story.tell(tmp_path, images)
     name = "repo/.git/objects/3f/9c"
     tree = changed_tree(EMPTY, {name: CONTENT})
-    snapshots = [story.snapshots[0], type(story.snapshots[0])(STEP, tree)]
+    snapshots = [story.snapshots[0], Snapshot(STEP, tree)]
     surveyed = survey(story.index, "ext4", snapshots)
     calls = RENAMED.replace("/repo/new", "/repo/.git/objects/3f/tmp_obj_1").replace(
         '"new"', '".git/objects/3f/tmp_obj_1"'

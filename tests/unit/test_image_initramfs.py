@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crashsim.errors import InfrastructureError
-from crashsim.machines.images import initramfs
+from crashsim.machines.images import cpio, initramfs
 from crashsim.machines.images.cache import Image, Manifest
 from crashsim.machines.images.initramfs import (
     PayloadError,
@@ -134,6 +134,17 @@ def test_links_in_a_payload_stay_links(tmp_path: Path) -> None:
     assert entries["payload/out"].content == os.fsencode(secret)
 
 
+def test_hard_links_in_a_payload_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "git").write_bytes(b"x" * 600)
+    (tmp_path / "git-add").hardlink_to(tmp_path / "git")
+    monkeypatch.setattr(initramfs, "PAYLOAD_LIMIT_BYTES", 1000)
+    members = read_archive(cpio.archive(payload_entries(tmp_path)))
+    assert members["payload/git"] == members["payload/git-add"]
+    assert (members["payload/git"].content, members["payload/git"].links) == (b"x" * 600, 2)
+
+
 def test_a_file_that_becomes_a_link_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,5 +193,5 @@ def test_a_payload_over_the_limit_is_not_read(
         raise AssertionError("read though its size says that it is too large")
 
     monkeypatch.setattr(initramfs, "_read_payload_file", read)
-    with pytest.raises(PayloadError, match="256 MiB"):
+    with pytest.raises(PayloadError, match="128 MiB"):
         payload_entries(tmp_path)

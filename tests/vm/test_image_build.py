@@ -11,8 +11,9 @@ import pytest
 
 from crashsim.machines.failures import Cause, GuestDied
 from crashsim.machines.images import ImageSpec, cache, find_or_build_image
+from crashsim.machines.images.initramfs import PAYLOAD_LIMIT_BYTES
 from crashsim.machines.protocol import Guest
-from crashsim.machines.qemu import QemuMachine
+from crashsim.machines.qemu import BOOT_SECONDS, QemuMachine
 from tests.support.image_cache import fake_tools
 
 pytestmark = pytest.mark.vm
@@ -43,6 +44,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> QemuMachine:
     tool.write_text("#!/bin/sh\necho from the payload\n")
     tool.chmod(0o755)
     (payload / "link").symlink_to("/outside/../of it")
+    (payload / "twin").hardlink_to(tool)
     return QemuMachine(ImageSpec(payload=payload))
 
 
@@ -69,7 +71,18 @@ def test_a_guest_has_what_workloads_need(machine: QemuMachine) -> None:
 def test_a_payload_is_in_the_guest_and_on_its_path(machine: QemuMachine) -> None:
     with machine.start() as guest:
         assert output(guest, ["crashsim-test-tool"]) == "from the payload\n"
+        output(guest, ["test", "/payload/twin", "-ef", "/payload/bin/crashsim-test-tool"])
         assert output(guest, ["readlink", "/payload/link"]) == "/outside/../of it\n"
+
+
+@pytest.mark.slow
+def test_the_largest_payload_leaves_the_guest_enough_memory(tmp_path: Path) -> None:
+    size = PAYLOAD_LIMIT_BYTES - 1000
+    (tmp_path / "blob").write_bytes(bytes(range(250)) * (size // 250))
+    with QemuMachine(ImageSpec(payload=tmp_path)).boot(tmp_path.with_name("memory")) as guest:
+        guest.wait_for_agent(BOOT_SECONDS)
+        assert int(output(guest, ["stat", "-c", "%s", "/payload/blob"])) == size // 250 * 250
+        output(guest, ["dd", "if=/dev/zero", "of=/tmp/more", "bs=1M", "count=128"])
 
 
 def test_what_a_guest_writes_reaches_neither_the_image_nor_another_guest(

@@ -45,6 +45,9 @@ RUN_ARGUMENTS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+SHELL_ARGUMENTS = {"cwd": str, "rows": int, "columns": int}
+
+
 class Service:
     """Serves one host on one descriptor."""
 
@@ -55,7 +58,7 @@ class Service:
         self._selector = selectors.DefaultSelector()
         self._selector.register(port, selectors.EVENT_READ, self._read_requests)
         self._marks = MarkServer(self._selector, port)
-        self._child_ends = _child_signals()
+        self._child_ends = watch_children()
         self._selector.register(self._child_ends, selectors.EVENT_READ, self._reap)
         self._agent = Agent(KernelLog(), self._emit, set())
         self._command: processes.Command | None = None
@@ -69,8 +72,10 @@ class Service:
             if self._command is not None:
                 timeout = max(0.0, self._command.deadline - time.monotonic())
             for key, _ in self._selector.select(timeout):
-                handler: Callable[[], None] = key.data
-                handler()
+                # A handler that was called before may have closed what this event is about.
+                if self._selector.get_map().get(key.fileobj) is key:
+                    handler: Callable[[], None] = key.data
+                    handler()
             if self._command is not None and time.monotonic() >= self._command.deadline:
                 self._end_command(timed_out=True)
 
@@ -104,8 +109,7 @@ class Service:
         if name == "run":
             self._run(check_arguments(arguments, RUN_ARGUMENTS))
         elif name == "shell":
-            shell.start(from_wire(check_arguments(arguments, {"cwd": str})["cwd"]))
-            self._reply({})
+            self._shell(check_arguments(arguments, SHELL_ARGUMENTS))
         elif name in OPERATIONS:
             operation = OPERATIONS[name]
             checked = check_arguments(arguments, operation.arguments)
@@ -140,6 +144,13 @@ class Service:
             self._selector.register(
                 output.descriptor, selectors.EVENT_READ, lambda o=output: self._drain(o)
             )
+
+    def _shell(self, arguments: Any) -> None:
+        rows, columns = arguments["rows"], arguments["columns"]
+        if not (0 < rows < 1 << 16 and 0 < columns < 1 << 16):
+            raise Refused("not the size of a terminal")
+        shell.start(from_wire(arguments["cwd"]), rows, columns)
+        self._reply({})
 
     def _drain(self, output: processes.Output) -> None:
         output.drain()
@@ -191,7 +202,7 @@ class Service:
         send(self._port, {"id": self._request, "error": error})
 
 
-def _child_signals() -> int:
+def watch_children() -> int:
     """A descriptor that can be read whenever a child has ended."""
     readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)

@@ -1,7 +1,10 @@
 """A shell on the serial console, for hands-on work: `crashsim shell`, `crashsim repro --shell`."""
 
+import fcntl
 import os
+import struct
 import subprocess
+import termios
 
 CONSOLE = "/dev/ttyS0"
 FAREWELL = "crashsim: the shell has ended with status"
@@ -9,7 +12,7 @@ PROMPT = r"[crashsim] \w \$ "
 _SCRIPT = f'bash --noprofile --norc -i; echo; echo "{FAREWELL} $?"'
 
 
-def start(cwd: str) -> None:
+def start(cwd: str, rows: int, columns: int) -> None:
     """Start an interactive shell on the console, in `cwd`. Raises OSError.
 
     setsid --ctty makes the console its controlling terminal: job control and Ctrl-C work. When it
@@ -17,6 +20,8 @@ def start(cwd: str) -> None:
     """
     console = os.open(CONSOLE, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     try:
+        # A serial line tells nobody how large the terminal at its other end is.
+        fcntl.ioctl(console, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         subprocess.Popen(
             ["setsid", "--ctty", "/bin/sh", "-c", _SCRIPT],
             cwd=cwd,

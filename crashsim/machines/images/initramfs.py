@@ -22,8 +22,8 @@ from crashsim.machines.images.modules import (
 )
 from crashsim.machines.images.recipe import vm_images_directory
 
-PAYLOAD_LIMIT_BYTES = 256 << 20
-"""The guest holds the payload in memory, twice while it boots."""
+PAYLOAD_LIMIT_BYTES = 128 << 20
+"""The guest, which has 512 MiB of memory, holds the payload there, and twice while it boots."""
 
 PAYLOAD_LIMIT_FILES = 50_000
 
@@ -114,13 +114,15 @@ def payload_entries(payload: Path) -> list[cpio.Entry]:
     """What a payload directory of the host gives in the guest.
 
     Symbolic links stay links, with the target that they have; none is followed, so nothing from
-    outside the directory gets in. Raises PayloadError for anything but files, directories and
-    links, and for more than 256 MiB or 50,000 files.
+    outside the directory gets in. Hard links stay hard links, so an installed git counts once.
+    Raises PayloadError for anything but files, directories and links, and for more than 128 MiB or
+    50,000 files.
     """
     if not payload.is_dir():
         raise PayloadError(f"the payload {payload} is no directory")
     entries = [cpio.directory("payload")]
     total = 0
+    names: dict[tuple[int, int], str] = {}
     for path, status in _walk(payload):
         name = "payload/" + path.relative_to(payload).as_posix()
         permissions = stat.S_IMODE(status.st_mode)
@@ -128,12 +130,15 @@ def payload_entries(payload: Path) -> list[cpio.Entry]:
             entries.append(cpio.directory(name, permissions))
         elif stat.S_ISLNK(status.st_mode):
             entries.append(cpio.symlink(name, os.fsencode(os.readlink(path))))
-        elif stat.S_ISREG(status.st_mode):
+        elif not stat.S_ISREG(status.st_mode):
+            raise PayloadError(f"{path} is no file, directory or symbolic link; take it out")
+        elif (status.st_dev, status.st_ino) in names:
+            entries.append(cpio.hard_link(name, names[status.st_dev, status.st_ino]))
+        else:
+            names[status.st_dev, status.st_ino] = name
             total += status.st_size
             _check_limits(payload, total, len(entries))
             entries.append(cpio.file(name, _read_payload_file(path), permissions))
-        else:
-            raise PayloadError(f"{path} is no file, directory or symbolic link; take it out")
         _check_limits(payload, total, len(entries))
     return entries
 

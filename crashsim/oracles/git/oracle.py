@@ -81,14 +81,17 @@ class GitOracle:
         return found
 
     def exercise_key(self, tree: Tree, moment: Moment) -> object | None:
-        """What `exercise` depends on: the whole tree; and whether it is one to be exercised."""
+        """What `exercise` depends on: the tree, and what `judge` says of it; None: not exercised.
+
+        What was judged depends on the promises, so equal trees under other promises may differ.
+        """
         expected = expect(self._promises, self._count_promises(moment))
         if expected is None or not expected.promised.exists or not exists(tree, self._git_dir):
             return None
         identity = tree.identity
         if self._exercise_every == 0 or identity % self._exercise_every:
             return None
-        return identity
+        return identity, tuple(self.judge(tree, moment))
 
     def exercise(self, guest: Guest, root: str, tree: Tree, moment: Moment) -> list[Violation]:
         """Go on working with real git; see exercise.py. Raises Inconclusive."""
