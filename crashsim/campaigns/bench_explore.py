@@ -6,7 +6,7 @@ of states and the same load of the host.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import mean
@@ -19,6 +19,7 @@ from crashsim.campaigns.options import Progress, RunOptions
 from crashsim.campaigns.recorded import SLOT, Recorded
 from crashsim.campaigns.run import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
+from crashsim.disk.state import CrashState
 from crashsim.explore.deciding import Decider
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import Filesystem
@@ -43,7 +44,6 @@ def bench_explore(
     """
     machine = QemuMachine()
     with _fresh_recording(machine, filesystem, parent, progress) as recorded, ExitStack() as stack:
-        states = choose_states(recorded, count)
         whole = Side(recorded.decider(), stack.enter_context(recorded.recoverer(machine)))
         in_process = Side(
             Decider(recorded.images, recorded.timeline, InProcessOnly(recorded.oracle)),
@@ -56,25 +56,38 @@ def bench_explore(
             recorded.filesystem.mount(SLOT),
             REPOSITORY,
         )
-        rebuilding = Meter()
-        sound = 0
-        for first in range(0, len(states), batch):
-            progress("states", first, len(states))
-            part = states[first : first + batch]
-            whole.decide(part)
-            in_process.decide(part)
-            with rebuilding.measure():
-                sound += usual.decide(part[len(part) // 2])
-        progress("states", len(states), len(states))
+        states = choose_states(recorded, count)
+        rebuilding, sound = _take_turns(states, batch, (whole, in_process), usual, progress)
         notes = [
             f"git on {filesystem.spelling}, core.fsync=none, disturbed: a log of "
             f"{len(recorded.log.requests)} requests; {len(states)} states, one guest",
-            f"with exercise: {whole.decided_by}; {_phases(whole)}",
-            f"in process: {in_process.decided_by}; {_phases(in_process)}",
+            f"as in a run: {whole.decided_by}; {_phases(whole)}",
+            f"in-process oracle alone: {in_process.decided_by}; {_phases(in_process)}",
             f"the usual way: {len(rebuilding.seconds)} of these states, {sound} sound by git fsck",
             f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}",
         ]
         return _result(whole.meter, in_process.meter, rebuilding, notes)
+
+
+def _take_turns(
+    states: Sequence[CrashState],
+    batch: int,
+    sides: Sequence[Side],
+    usual: UsualWay,
+    progress: Progress,
+) -> tuple[Meter, int]:
+    """Let everyone decide; what the usual way took, and how many states it found sound."""
+    meter = Meter()
+    sound = 0
+    for first in range(0, len(states), batch):
+        progress("states", first, len(states))
+        part = states[first : first + batch]
+        for side in sides:
+            side.decide(part)
+        with meter.measure():
+            sound += usual.decide(part[len(part) // 2])
+    progress("states", len(states), len(states))
+    return meter, sound
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """From a kind of violation to a case: shrunk, told by the write it hangs on, explained."""
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,11 @@ from crashsim.oracles.protocol import Property, Violation
 from crashsim.workloads.marks import step_name
 
 SHRINK_CHECKS_MAX = 200
-SHARE_OF_THE_REST = 2
-"""Each finding may use one half of the shrinking time that is left."""
+TELL_CHECKS_MAX = 60
+TELL_SECONDS_MIN = 5.0
+SHARE_OF_THE_REST = 3
+"""Each finding may use one third of the shrinking time that is left for itself, and another third
+for naming the write that it hangs on."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,20 @@ def make_cases(
     with recorded.recoverer(explainer.machine) as recoverer:
         for done, failure in enumerate(failures):
             progress("shrink and explain", done, len(failures))
+            started = time.monotonic()
             budget = ShrinkBudget(SHRINK_CHECKS_MAX, seconds_left / SHARE_OF_THE_REST)
             trials = _trials(failure, decider, recoverer, recorded, budget)
             trials.explored = exploration.verdicts
             telling = _smallest_telling(trials, cuts)
-            seconds_left -= budget.elapsed_seconds
+            seconds_left = max(0.0, seconds_left - (time.monotonic() - started))
             name = f"{failure.violation.property}-{_slug(failure.violation.rule)}"
             target = directory / "cases" / name
             slice_recording(recorded.log.directory, telling.state.cut, target)
-            told = explainer.explain(telling, trials.violation, recoverer)
             finding = _finding(name, failure, trials.violation, telling, recorded)
-            cases.append(Case(_with_words(finding, told), target))
+            if explainer.options.explain:
+                told = explainer.explain(telling, trials.violation, recoverer)
+                finding = _with_words(finding, told)
+            cases.append(Case(finding, target))
     progress("shrink and explain", len(failures), len(failures))
     return tuple(cases)
 
@@ -108,7 +115,7 @@ def _smallest_telling(trials: Trials, cuts: Cuts) -> Telling:
     if trials.budget.seconds <= 0:
         return Telling(trials.best, (), clean=False)
     shrink(trials, cuts)
-    return tell(trials)
+    return tell(trials, ShrinkBudget(TELL_CHECKS_MAX, max(trials.budget.seconds, TELL_SECONDS_MIN)))
 
 
 def _with_words(finding: Finding, told: Explanation) -> Finding:

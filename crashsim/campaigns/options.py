@@ -26,6 +26,7 @@ class RunOptions:
     :ivar jobs: guests that recover crash states side by side.
     :ivar prune: False decides every state by a real recovery.
     :ivar shrink: False leaves findings as they were met.
+    :ivar explain: False leaves out the explanations, which take one more run of the workload.
     :ivar shrink_seconds: what shrinking all findings of a run may take together.
     :ivar measure_cost: record once more without disturbances, to count the workload's own flushes.
     :ivar out: directory for recordings and bundles; made when missing.
@@ -44,5 +45,6 @@ class RunOptions:
     jobs: int = 2
     prune: bool = True
     shrink: bool = True
+    explain: bool = True
     shrink_seconds: float = 60.0
     measure_cost: bool = True

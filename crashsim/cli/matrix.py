@@ -80,6 +80,7 @@ def matrix(
         seed=seed,
         jobs=jobs,
         shrink=False,
+        explain=False,
     )
     cells = [
         Cell(

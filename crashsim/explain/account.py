@@ -114,9 +114,11 @@ class DiskAccount:
     def _data(self, version: Version, trail: Trail, entry: Carrier | None) -> str:
         if not trail.data:
             known = self.survey.files.content(version.digest) is not None
-            replaced = self.survey.files.paths[version.path][-1] != version
-            if known and replaced:
+            files = self.survey.files
+            if known and files.paths[version.path][-1] != version:
                 return "Its data was never sent: a later version replaced it before."
+            if known and not files.is_there(version.path, files.steps[-1]):
+                return "Its data was never sent: a later step removed the file before."
             return "Its data could not be told from the log: no write was found to hold it."
         self.named.update(trail.data)
         shown = phrases.numbers("write", trail.data)

@@ -22,7 +22,7 @@ from crashsim.explain.survey import Survey
 from crashsim.explain.trail import follow
 from crashsim.explain.unrelated import UnrelatedData
 from crashsim.faults.disturbances import Disturbance
-from crashsim.machines.tree import Tree
+from crashsim.machines.tree import NodeKind, Tree
 from crashsim.oracles.protocol import Violation
 from crashsim.workloads.marks import step_name
 
@@ -148,6 +148,8 @@ class _Explainer:
         files, recovered = self.survey.files, self.case.recovered
         begun = self._begun_steps()
         paths = subject_paths(self.case.violation, files, self.background.git_directories)
+        if not paths and self._is_leftover():
+            return None
         if not paths:
             paths = self._paths_of_lost_writes()
         if not paths and recovered is not None:
@@ -159,6 +161,12 @@ class _Explainer:
         wrong = [each for each in subjects if not each.right and each.expected is not None]
         chosen = wrong or subjects
         return chosen[0] if chosen else None
+
+    def _is_leftover(self) -> bool:
+        """Whether the violation is about a file that no step left behind: a lock, say."""
+        recovered = self.case.recovered
+        node = recovered.nodes.get(self.case.violation.subject) if recovered is not None else None
+        return node is not None and node.kind is NodeKind.FILE
 
     def _likeliest(self, path: str, begun: Sequence[str]) -> Version | None:
         """The version that a path was to have; None where it was to have none.

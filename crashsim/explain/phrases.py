@@ -38,7 +38,11 @@ def cause(found: CommitCause) -> str:
     if found.cause is Cause.EPILOGUE:
         return ", with the sync that ends the recording, after the workload's end"
     if found.cause is Cause.OTHER_PROCESS:
-        own = f"; the program has {_count(found.syncs)} in this step" if found.syncs else ""
+        own = (
+            f"; the program made {_count(found.syncs)} of its own in that step"
+            if found.syncs
+            else ""
+        )
         return f", forced by an unrelated process's fsync (its data is write {found.write}){own}"
     if found.cause is Cause.ONE_SYNC and found.syncs:
         return f"; the one sync call of step `{found.step}` is {_by(found.syncs[0])}"

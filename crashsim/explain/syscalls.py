@@ -1,11 +1,13 @@
 """Follow what a program did with its files, from a trace of its system calls."""
 
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from crashsim.explain import strace
 from crashsim.explain.lineage import EventKind, FileEvent, Trace, TracedFile
+from crashsim.explain.processes import FORKS, Processes
 from crashsim.explain.strace import Call, Descriptor
 
 
@@ -26,24 +28,18 @@ def read_trace(
     names = []
     for name, lines in steps:
         names.append(name)
-        reader.begin_step(name, directories.get(name, root))
         calls = list(strace.parse(lines))
-        reader.parents.update(
-            (call.result, call.process)
-            for call in calls
-            if call.name in _FORKS and call.ok and call.result
-        )
+        reader.begin_step(name, directories.get(name, root), calls)
         for call in calls:
             reader.take(call)
     return Trace(reader.files, reader.directory_syncs, reader.syncs, names)
 
 
-_FORKS = frozenset({"fork", "vfork", "clone", "clone3"})
 _WRITES = frozenset(
     {"write", "writev", "pwrite64", "pwritev", "pwritev2", "ftruncate", "fallocate"}
 )
 TRACED_CALLS = (
-    *("execve", *sorted(_FORKS), "chdir", "fchdir", "open", "openat", "openat2", "creat"),
+    *("execve", *sorted(FORKS), "chdir", "fchdir", "open", "openat", "openat2", "creat"),
     *(*sorted(_WRITES), "truncate", "copy_file_range", "sendfile", "splice", "mmap"),
     *("fsync", "fdatasync", "msync", "sync", "syncfs", "sync_file_range"),
     *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"),
@@ -56,91 +52,44 @@ class _Reader:
     """Follows one trace. Paths inside are relative to the root; None stands for "not below it"."""
 
     def __init__(self, root: str, existing: Iterable[str]) -> None:
-        self.root = root
+        self.processes = Processes(root)
         self.files: list[TracedFile] = []
         self.directory_syncs: list[FileEvent] = []
         self.syncs: list[FileEvent] = []
-        self.parents: dict[int | None, int] = {}
         self._names: dict[str, TracedFile] = {}
         self._directories: set[str] = {""}
         self._open: dict[tuple[int, int], TracedFile] = {}
-        self._commands: dict[int, str] = {}
-        self._working: dict[int, str] = {}
-        self._start = self._step = ""
+        self._mapped: dict[int, list[str]] = {}
+        self._synchronous: set[int] = set()
+        self._step = ""
         self._count = 0
         for path in existing:
             self._file(path)
 
-    def begin_step(self, name: str, directory: str) -> None:
-        self._step, self._start = name, directory
-        for table in (self._open, self._commands, self._working, self.parents):
-            table.clear()  # process numbers mean nothing in another step
+    def begin_step(self, name: str, directory: str, calls: Sequence[Call]) -> None:
+        self._step = name
+        self._open.clear()
+        self._mapped.clear()
+        self.processes.begin(directory, calls)
 
     def take(self, call: Call) -> None:
         """Apply a call that succeeded."""
-        for argument in call.arguments:
-            if argument.startswith("AT_FDCWD<"):
-                self._working[call.process] = strace.descriptor(argument).path
+        self.processes.notice(call)
         handler = _HANDLERS.get(call.name)
         if handler is not None and call.ok:
-            handler(self, call)
-
-    # -- processes
-
-    def _inherited(self, table: Mapping[int, str], process: int, default: str) -> str:
-        """A process's entry of a table, or that of the nearest ancestor that has one."""
-        for _ in range(64):
-            if process in table:
-                return table[process]
-            if process not in self.parents:
-                break
-            process = self.parents[process]
-        return default
-
-    def execve(self, call: Call) -> None:
-        if len(call.arguments) > 1:
-            self._commands[call.process] = " ".join(strace.strings(call.arguments[1]))
-
-    def chdir(self, call: Call) -> None:
-        path = self._absolute(call, None, call.arguments[0])
-        if path is not None:
-            self._working[call.process] = path
-
-    def fchdir(self, call: Call) -> None:
-        self._working[call.process] = strace.descriptor(call.arguments[0]).path
-
-    # -- paths
-
-    def _absolute(self, call: Call, directory: str | None, argument: str) -> str | None:
-        text = strace.string(argument)
-        if text is None:
-            return None
-        if directory is None:
-            base = self._inherited(self._working, call.process, self._start)
-        else:
-            base = strace.descriptor(directory).path
-        return strace.joined(base, text)
-
-    def _below(self, absolute: str | None) -> str | None:
-        if absolute is None:
-            return None
-        if absolute == self.root:
-            return ""
-        inside = absolute.startswith(self.root + "/")
-        return absolute[len(self.root) + 1 :] if inside else None
+            # A trace may be garbled: a missing argument is an empty one.
+            handler(self, replace(call, arguments=(*call.arguments, *[""] * 6)))
 
     def _path(self, call: Call, at: int, *, with_directory: bool) -> str | None:
         """The path in argument `at`, which for the *at() calls follows its directory."""
-        if at >= len(call.arguments):
-            return None
         directory = call.arguments[at - 1] if with_directory else None
-        return self._below(self._absolute(call, directory, call.arguments[at]))
+        return self.processes.below(self.processes.absolute(call, directory, call.arguments[at]))
 
     # -- files
 
     def _event(self, call: Call, kind: EventKind, path: str) -> FileEvent:
         self._count += 1
-        command = self._inherited(self._commands, call.process, "")
+        command = self.processes.command(call.process)
         return FileEvent(self._count, kind, path, call.name, self._step, command, call.end_seconds)
 
     def _file(self, path: str) -> TracedFile:
@@ -163,7 +112,7 @@ class _Reader:
     def _by_descriptor(self, call: Call, argument: str) -> tuple[TracedFile, str] | None:
         """The file open at a descriptor and its path; None for directories and foreign files."""
         found = strace.descriptor(argument)
-        path = self._below(found.path) if found.path else None
+        path = self.processes.below(found.path) if found.path else None
         if path is None:
             return None
         if found.deleted:
@@ -189,6 +138,8 @@ class _Reader:
             return  # read only, or not known yet: a write will make it known
         file = self._file(path)
         self._open[call.process, call.result] = file
+        if "O_SYNC" in flags or "O_DSYNC" in flags:
+            self._synchronous.add(id(file))
         if "O_CREAT" in flags and new:
             file.events.append(self._event(call, EventKind.CREATED, path))
         elif "O_TRUNC" in flags:
@@ -196,6 +147,11 @@ class _Reader:
 
     def write(self, call: Call) -> None:
         self._happened(call, call.arguments[0], EventKind.WRITTEN)
+        found = self._by_descriptor(call, call.arguments[0])
+        # O_SYNC of open(2), and RWF_SYNC of pwritev2(2), or their kin for data alone.
+        promised = any(word in call.arguments[-7] for word in ("RWF_SYNC", "RWF_DSYNC"))
+        if found is not None and (promised or id(found[0]) in self._synchronous):
+            self._happened(call, call.arguments[0], EventKind.SYNCED)
 
     def write_second(self, call: Call) -> None:
         at = 2 if call.name in ("copy_file_range", "splice") else 0
@@ -203,9 +159,16 @@ class _Reader:
 
     def mmap(self, call: Call) -> None:
         """A shared, writable mapping counts as a write when it is made: stores are not seen."""
-        _, _, protection, flags, file, *_ = (*call.arguments, *[""] * 5)
+        _, _, protection, flags, file, *_ = call.arguments
         if "MAP_SHARED" in flags and "PROT_WRITE" in protection:
             self._happened(call, file, EventKind.WRITTEN)
+            self._mapped.setdefault(call.process, []).append(file)
+
+    def msync(self, call: Call) -> None:
+        """Counts for every file that the process has mapped: addresses are not followed."""
+        if "MS_SYNC" in call.arguments[2]:
+            for file in self._mapped.get(call.process, ()):
+                self._happened(call, file, EventKind.SYNCED)
 
     def truncate(self, call: Call) -> None:
         path = self._path(call, 0, with_directory=False)
@@ -222,7 +185,7 @@ class _Reader:
 
     def sync_file(self, call: Call) -> None:
         found: Descriptor = strace.descriptor(call.arguments[0])
-        path = self._below(found.path) if found.path else None
+        path = self.processes.below(found.path) if found.path else None
         if path is None:
             return
         file = self._by_descriptor(call, call.arguments[0])
@@ -304,9 +267,6 @@ class _Reader:
 
 _HANDLERS: Mapping[str, Callable[[_Reader, Call], None]] = MappingProxyType(
     {
-        "execve": _Reader.execve,
-        "chdir": _Reader.chdir,
-        "fchdir": _Reader.fchdir,
         "openat": _Reader.open_at,
         "openat2": _Reader.open_at,
         "open": _Reader.open_plain,
@@ -314,6 +274,7 @@ _HANDLERS: Mapping[str, Callable[[_Reader, Call], None]] = MappingProxyType(
         **dict.fromkeys(_WRITES, _Reader.write),
         **dict.fromkeys(("copy_file_range", "splice", "sendfile"), _Reader.write_second),
         "mmap": _Reader.mmap,
+        "msync": _Reader.msync,
         "truncate": _Reader.truncate,
         "sync_file_range": _Reader.writeout,
         **dict.fromkeys(("fsync", "fdatasync"), _Reader.sync_file),

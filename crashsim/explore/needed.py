@@ -33,14 +33,14 @@ class Telling:
     clean: bool
 
 
-def tell(trials: Trials) -> Telling:
+def tell(trials: Trials, budget: ShrinkBudget | None = None) -> Telling:
     """The telling form of `trials.best`, which should have been shrunk before.
 
     `trials.best` and `trials.violation` are that form and its violation afterwards. It has a budget
-    of its own, a share of what `trials` had; where that ends first, the result is what was
-    verified until then.
+    of its own, by default a share of what `trials` had; where that ends first, the result is what
+    was verified until then.
     """
-    trials.budget = ShrinkBudget(
+    trials.budget = budget or ShrinkBudget(
         -(-trials.budget.checks // TELLING_SHARE), trials.budget.seconds / TELLING_SHARE
     )
     needed: list[int] = []

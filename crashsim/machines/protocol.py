@@ -132,13 +132,16 @@ class Guest(Protocol):
     def kill(self) -> None:
         """End the machine at once, as a power cut does. Idempotent."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        """The guest itself."""
+
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
-    ) -> None: ...
+    ) -> None:
+        """End the machine."""
 
 
 class Machine(Protocol):

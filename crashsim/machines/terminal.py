@@ -6,7 +6,6 @@ import re
 import secrets
 import selectors
 import shlex
-import shutil
 import sys
 import termios
 import tty
@@ -105,7 +104,8 @@ def _shell(guest: Guest, cwd: str) -> Iterator["fdspawn[bytes]"]:
         raise NoConsole(f"a guest of machine {guest.info.kind} has no serial console")
     connection = guest.take_console()
     connection.setblocking(True)
-    columns, rows = shutil.get_terminal_size()
+    # Not the variables COLUMNS and LINES, which say nothing about this terminal.
+    columns, rows = os.get_terminal_size() if sys.stdout.isatty() else (80, 24)
     guest.start_shell(cwd, rows, columns)
     terminal: fdspawn[bytes] = fdspawn(connection.fileno(), timeout=PROMPT_SECONDS)
     # Not closed here: the socket is the guest's.

@@ -190,6 +190,7 @@ def test_a_file_that_the_step_removed_is_not_missed(story: Story) -> None:
     state = CrashState(surveyed.log.event_count)
 
     assert explained(surveyed, state, None).sentences == [f"After recovery `{PATH}` is missing."]
+    assert "a later version replaced it" not in " ".join(explained(surveyed, state, b"").sentences)
     assert explained(surveyed, state, None, subject="").sentences[0] == (
         "After recovery: the check says no."
     )
@@ -387,6 +388,23 @@ def test_a_finding_without_a_path_and_lost_writes_is_about_what_differs(
         f"After recovery `{PATH}` holds the right number of bytes, 5400, with wrong ones from byte "
         "0 on."
     )
+
+
+def test_a_leftover_is_not_taken_for_another_file(surveyed: Survey, story: Story) -> None:
+    state = ext4_story.lost(story)
+    violation = Violation(Property.USABLE, "left", "repo/lock", "repo/lock is left over")
+    recovered = changed_tree(EMPTY, {"repo/lock": b"", PATH: b""})
+
+    explanation = explain(
+        Case(state, violation, recovered=recovered), Background(surveyed, trace_of(RENAMED))
+    )
+
+    first, second = story.data
+    assert explanation.sentences == [
+        "After recovery: repo/lock is left over.",
+        f"Lost: write {first}, data of {PATH} (page 1 of 2); {second}, data of {PATH} (page 2 of "
+        "2).",
+    ]
 
 
 def test_a_finding_that_is_about_no_known_file_names_the_lost_writes(

@@ -155,3 +155,70 @@ def test_what_lies_outside_of_the_filesystem_is_not_followed() -> None:
 
     assert list(trace.files) == []
     assert list(trace.syncs) == []
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind"),
+    [
+        (
+            '10 open("g", O_WRONLY|O_CREAT|O_SYNC, 0600) = 3</mnt/0/repo/g>',
+            MissingKind.DIRECTORY_NOT_SYNCED,
+        ),
+        (
+            '10 open("g", O_WRONLY|O_CREAT, 0600) = 3</mnt/0/repo/g>',
+            MissingKind.IN_PLACE,
+        ),
+    ],
+)
+def test_a_file_that_is_written_synchronously_was_synced(calls: str, kind: MissingKind) -> None:
+    trace = traced(calls + '\n10 write(3</mnt/0/repo/g>, "x", 1) = 1')
+
+    assert what_was_missing(trace, "repo/g").kind is kind
+
+
+def test_a_write_with_the_sync_flag_was_synced() -> None:
+    trace = traced(
+        """
+        10 open("g", O_WRONLY|O_CREAT, 0600) = 3</mnt/0/repo/g>
+        10 pwritev2(3</mnt/0/repo/g>, [{iov_base="x", iov_len=1}], 1, 0, RWF_DSYNC) = 1
+        """
+    )
+
+    assert what_was_missing(trace, "repo/g").kind is MissingKind.DIRECTORY_NOT_SYNCED
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [("MS_SYNC", MissingKind.NOTHING), ("MS_ASYNC", MissingKind.IN_PLACE)],
+)
+def test_a_mapped_file_is_synced_by_msync(flags: str, kind: MissingKind) -> None:
+    trace = traced(
+        f"""
+        10 open("g", O_RDWR) = 3</mnt/0/repo/g>
+        10 mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_SHARED, 3</mnt/0/repo/g>, 0) = 0x7f0000000000
+        10 msync(0x7f0000000000, 4096, {flags}) = 0
+        """,
+        existing=("repo/g",),
+    )
+
+    assert what_was_missing(trace, "repo/g").kind is kind
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "10 openat() = 3",
+        "10 openat(AT_FDCWD</mnt/0/repo>) = 3",
+        "10 rename() = 0",
+        '10 rename("a") = 0',
+        "10 mmap(NULL) = 0x1",
+        "10 execve() = 0",
+        "10 fsync() = 0",
+        "10 write(3</mnt/0/repo/g) = 1",
+        "10 copy_file_range(1) = 1",
+    ],
+)
+def test_a_garbled_line_does_no_harm(line: str) -> None:
+    trace = traced(WRITE + line + "\n" + RENAME)
+
+    assert what_was_missing(trace, "repo/f").kind is MissingKind.NEVER_SYNCED

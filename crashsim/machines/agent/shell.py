@@ -9,7 +9,7 @@ import termios
 CONSOLE = "/dev/ttyS0"
 FAREWELL = "crashsim: the shell has ended with status"
 PROMPT = r"[crashsim] \w \$ "
-_SCRIPT = f'bash --noprofile --norc -i; echo; echo "{FAREWELL} $?"'
+_SCRIPT = f"bash --noprofile --norc -i; printf '\\n{FAREWELL} %d\\n' $?"
 
 
 def start(cwd: str, rows: int, columns: int) -> None:
