@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from crashsim.campaigns.options import RunOptions
-from crashsim.campaigns.recorded import Recorded
+from crashsim.campaigns.recorded import SLOT, Recorded
 from crashsim.campaigns.targets import Target
 from crashsim.disk.state import CrashState
+from crashsim.explain.boundaries import boundary_snapshots
 from crashsim.explain.explain import Background, Case, Explanation, explain
 from crashsim.explain.files import Snapshot
 from crashsim.explain.survey import survey
@@ -17,8 +18,6 @@ from crashsim.machines.protocol import Machine
 from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Violation
 from crashsim.workloads.git import GitWorkload
-
-FINAL = "end"
 
 
 @dataclass
@@ -51,34 +50,29 @@ class Explainer:
     def explain(self, telling: Telling, violation: Violation, recoverer: Recoverer) -> Explanation:
         """A finding in words. Raises InfrastructureError where guests fail."""
         if self._background is None:
-            self._background = self._gather(recoverer)
+            self._background = self._gather()
         tree = recovered_tree(recoverer, telling.state)
         return explain(Case(telling.state, violation, telling.needed, tree), self._background)
 
-    def _gather(self, recoverer: Recoverer) -> Background:
+    def _gather(self) -> Background:
         return Background(
-            survey=survey(
-                self.recorded.images, self.recorded.filesystem.fstype, self._snapshots(recoverer)
-            ),
-            # A disturbance that slows calls down runs the workload under strace itself.
+            survey=survey(self.recorded.images, self.recorded.filesystem.fstype, self._snapshots()),
             trace=trace_workload(self.machine, self.target.workload, self.recorded.filesystem),
             disturbances=self.options.disturbances,
             git_directories=self._git_directories(),
         )
 
-    def _snapshots(self, recoverer: Recoverer) -> Sequence[Snapshot]:
-        """What the recorder kept; else what the complete disk holds at each promise and the end."""
+    def _snapshots(self) -> Sequence[Snapshot]:
+        """What the recorder kept; else what the disk holds at the workload's start and end."""
         if self.snapshots.taken:
             return self.snapshots.taken
-        timeline = self.recorded.timeline
-        cuts = [timeline.start, *(int(at) + 1 for at in timeline.promise_positions), timeline.end]
-        names = ["prepare", *(f"promise {n}" for n in range(1, len(cuts) - 1)), FINAL]
-        trees = [recovered_tree(recoverer, CrashState(cut)) for cut in cuts]
-        return [
-            Snapshot(name, tree)
-            for name, tree in zip(names, trees, strict=True)
-            if tree is not None
-        ]
+        with self.machine.start() as guest:
+            return boundary_snapshots(
+                guest,
+                self.recorded.images,
+                self.recorded.filesystem.mount(SLOT),
+                self.target.workload.steps[-1].name,
+            )
 
     def _git_directories(self) -> Sequence[str]:
         workload = self.target.workload

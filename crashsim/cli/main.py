@@ -2,7 +2,6 @@
 
 import sys
 
-import click
 import typer
 
 from crashsim import __version__
@@ -19,11 +18,18 @@ from crashsim.errors import CrashsimError
 
 EXIT_INTERRUPTED = 130
 
+
+def _exit_with(code: object, **_options: object) -> None:
+    """Make the number that a command returned the exit code."""
+    raise typer.Exit(code if isinstance(code, int) else 0)
+
+
 app = typer.Typer(
     name="crashsim",
     help="Was it saved? Record a program's disk in a VM, explore every power cut, show the loss.",
     no_args_is_help=True,
     add_completion=False,
+    result_callback=_exit_with,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -57,17 +63,11 @@ app.add_typer(bench_app, name="bench")
 def main() -> None:
     """Run the command line; the process ends with the exit codes of DESIGN section 5."""
     try:
-        code = app(standalone_mode=False)
-    except click.exceptions.Abort:
-        complain("interrupted; what was recorded stays readable, nothing else was left behind")
-        sys.exit(EXIT_INTERRUPTED)
-    except KeyboardInterrupt:
-        complain("interrupted; what was recorded stays readable, nothing else was left behind")
-        sys.exit(EXIT_INTERRUPTED)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        app()
+    except SystemExit as ending:
+        if ending.code == EXIT_INTERRUPTED:
+            complain("interrupted; what was recorded stays readable, nothing else was left behind")
+        raise
     except CrashsimError as error:
         complain(str(error))
         sys.exit(error.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)

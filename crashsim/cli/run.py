@@ -40,7 +40,7 @@ Examples:
 
   crashsim run --target git --fs ext4 --fsync none
 
-  crashsim run --fs xfs --payload examples/config-writer --check check-config -- write-config-naive
+  crashsim run --payload examples/config-writer --check config-check -- config-write --naive
 
   crashsim run --target git --fs btrfs --fsync all --states 1000 --json result.json
 """

@@ -71,6 +71,11 @@ class QemuMachine:
             ]
         )
 
+    @property
+    def kernel(self) -> Path:
+        """The kernel that its guests boot."""
+        return self._image.kernel
+
     def start(self, *, raw_disks: Mapping[int, Path] | None = None) -> QemuGuest:
         """A fresh guest. The first one ever takes a boot (ten seconds or so without KVM).
 

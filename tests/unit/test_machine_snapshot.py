@@ -69,10 +69,14 @@ def test_memory_keeps_its_content_without_its_zeroes(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), making(tmp_path, "key") as snapshot:
-        assert snapshot is not None
-        fill(snapshot)
-        raise ZeroDivisionError
+    def fail() -> None:
+        with making(tmp_path, "key") as snapshot:
+            assert snapshot is not None
+            fill(snapshot)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
 
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 

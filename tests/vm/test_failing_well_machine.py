@@ -9,6 +9,8 @@ import pytest
 from crashsim.disk.request import Operation, Request
 from crashsim.disk.scratch import ScratchFailed
 from crashsim.errors import InfrastructureError, UsageError
+from crashsim.machines import accelerator
+from crashsim.machines.accelerator import try_accelerator
 from crashsim.machines.failures import Cause, GuestDied, MachineUnusable
 from crashsim.machines.filesystems import FILESYSTEMS
 from crashsim.machines.hardware import CRASH_DISK_BYTES
@@ -60,9 +62,9 @@ def test_a_host_that_can_run_guests_is_told_so(machine: QemuMachine) -> None:
     checks = examine()
 
     assert runs_are_possible(checks)
-    accelerator = next(check for check in checks if check.name == "accelerator")
-    assert accelerator.detail.startswith(machine.info.accel)
-    assert machine.info.reason in accelerator.detail
+    chosen = next(check for check in checks if check.name == "accelerator")
+    assert chosen.detail.startswith(machine.info.accel)
+    assert machine.info.reason in chosen.detail
 
 
 def test_a_cache_that_cannot_be_written_names_the_variable_that_moves_it(
@@ -132,6 +134,25 @@ def test_a_guest_that_does_not_boot_tells_why_and_leaves_no_half_snapshot(
         own.start()
     assert died.value.cause is Cause.PANIC
     assert [path.name for path in snapshot.directory.parent.iterdir()] == [".lock"]
+
+
+def test_an_accelerator_is_judged_by_booting_a_kernel(machine: QemuMachine) -> None:
+    kernel = machine.kernel
+
+    assert try_accelerator("tcg", kernel) == ""
+    assert "no-such-accelerator" in try_accelerator("no-such-accelerator", kernel)
+
+
+def test_a_processor_that_never_gets_through_the_kernel_is_no_accelerator(
+    machine: QemuMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An endless loop where the kernel begins: what a hypervisor does that fails silently."""
+    kernel = bytearray(machine.kernel.read_bytes())
+    kernel[0x200:0x202] = b"\xeb\xfe"  # the entry of the real-mode code: boot.rst of the kernel
+    (tmp_path / "kernel").write_bytes(kernel)
+    monkeypatch.setattr(accelerator, "TRIAL_SECONDS", 3.0)
+
+    assert "did not boot" in try_accelerator("tcg", tmp_path / "kernel")
 
 
 class FullDisk(SparseDisk):
