@@ -27,6 +27,10 @@ TREE_SECONDS = 600.0
 FORMAT_SECONDS = 300.0
 PIECE_BYTES = 4 << 20
 STDIN_BYTES_MAX = 8 << 20
+NOT_THE_FILESYSTEM = frozenset({"EBUSY", "ENODEV", "ENOMEM", "EPERM"})
+"""Ends of mount(2) that say nothing about what is on the disk: it is mounted already, this kernel
+has no such filesystem, the guest is out of memory, or it is not allowed."""
+
 T = TypeVar("T")
 
 
@@ -143,11 +147,7 @@ class AgentGuest:
         except AgentError as error:
             if not error.errno_name:
                 raise
-            options = f" with {mount.options}" if mount.options else ""
-            raise MountFailed(
-                f"disk {mount.slot} does not mount as {mount.fstype}{options}: {error.errno_name}",
-                error.errno_name,
-            ) from error
+            raise _mount_failed(mount, error.errno_name) from error
 
     def unmount(self, slot: int) -> None:
         """Unmount, and make the kernel forget what it knows of the device."""
@@ -164,11 +164,16 @@ class AgentGuest:
     def recover(
         self, mount: Mount, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)
     ) -> Recovery:
-        """Mount a crash state and read its whole tree, in one round trip; it stays mounted."""
+        """Mount a crash state and read its whole tree, in one round trip; it stays mounted.
+
+        Raises MountFailed where the mount failed for another reason than what is on the disk.
+        """
         arguments = {**_mount_arguments(mount), **self._tree_arguments(exclude, collect)}
         answer = self._collect("recover", arguments, RecoverAnswer)
         if (answer.rows is None) != bool(answer.errno):
             raise self._channel.broken("a recovery that neither worked nor failed")
+        if errno_name(answer.errno) in NOT_THE_FILESYSTEM:
+            raise _mount_failed(mount, errno_name(answer.errno))
         return Recovery(
             tree=None if answer.rows is None else self._tree(answer.rows, collect),
             mount_error=errno_name(answer.errno) if answer.errno else "",
@@ -244,6 +249,11 @@ class AgentGuest:
             "collect": [to_wire(prefix) for prefix in collect],
             "forget": self._contents.start(),
         }
+
+
+def _mount_failed(mount: Mount, name: str) -> MountFailed:
+    options = f" with {mount.options}" if mount.options else ""
+    return MountFailed(f"disk {mount.slot} does not mount as {mount.fstype}{options}: {name}", name)
 
 
 def _mount_arguments(mount: Mount) -> dict[str, Any]:

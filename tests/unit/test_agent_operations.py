@@ -1,5 +1,6 @@
 """What the agent refuses, and that refusing never ends it: a service on a pair of sockets."""
 
+import errno
 import json
 import os
 import socket
@@ -10,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from crashsim.machines.agent import service
+from crashsim.machines.agent import mounts, service, trees
 from crashsim.machines.agent.marks import MarkServer
-from crashsim.machines.agent.operations import OPERATIONS, check_arguments
+from crashsim.machines.agent.operations import OPERATIONS, Agent, check_arguments
 from crashsim.machines.agent.wire import LINE_BYTES_MAX, Hangup, Refused
 
 
@@ -138,6 +139,27 @@ def test_an_error_of_the_system_has_its_name(host: Host, tmp_path: Path) -> None
     answer = host.ask({"id": 5, "op": "write_file", "arguments": arguments})
 
     assert (answer["id"], answer["error"]["kind"], answer["error"]["errno"]) == (5, "os", "ENOENT")
+
+
+def test_a_root_that_cannot_be_listed_is_a_failed_recovery_and_unmounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_tree(*_: object) -> None:
+        raise OSError(errno.EUCLEAN, "Structure needs cleaning")
+
+    calls: list[str] = []
+    monkeypatch.setattr(mounts, "mount", lambda *_: calls.append("mount"))
+    monkeypatch.setattr(mounts, "unmount", lambda *_: calls.append("unmount"))
+    monkeypatch.setattr(trees, "read_tree", read_tree)
+    agent = Agent(QuietLog(), lambda *_: None, set())  # type: ignore[arg-type]
+    options = {"exclude": [], "collect": [""], "forget": False}
+
+    answer = OPERATIONS["recover"].perform(
+        agent, {"slot": 0, "fstype": "xfs", "options": "", **options}
+    )
+
+    assert (answer["rows"], answer["errno"]) == (None, errno.EUCLEAN)
+    assert calls == ["mount", "unmount"]
 
 
 def test_a_wrong_type_is_refused_for_every_argument_of_every_operation() -> None:

@@ -80,7 +80,7 @@ from crashsim.machines.agent import processes, service
 service.become_subreaper()
 spared = subprocess.Popen(["sleep", "600"])
 victims = subprocess.Popen(["sh", "-c",
-    "trap '' TERM; (setsid sh -c 'sleep 600 & sleep 600' &); sleep 600 & echo ready; wait"],
+    "trap '' TERM; (setsid sh -c 'sleep 600 & echo ready; sleep 600' &); sleep 600 & wait"],
     stdout=subprocess.PIPE)
 assert victims.stdout.readline() == b"ready\\n"
 processes.kill_descendants(lambda process: process == spared.pid)

@@ -128,6 +128,38 @@ def test_a_file_that_changes_meanwhile_is_an_error_and_no_content(
         read(tmp_path)
 
 
+def test_a_large_file_that_changes_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(trees.SMALL_BYTES))
+    real_open = os.open
+
+    def shrinking_open(path: bytes, *rest: int) -> int:
+        os.truncate(path, trees.SMALL_BYTES - 1)
+        return real_open(path, *rest)
+
+    monkeypatch.setattr(os, "open", shrinking_open)
+    with pytest.raises(trees.ContentChanged):
+        read(tmp_path)
+
+
+def test_many_files_are_read_in_batches_and_none_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "BATCH_FILES", 7)
+    for number in range(50):
+        (tmp_path / f"{number}").write_bytes(b"%d" % number)
+    before = os.listdir("/proc/self/fd")
+
+    nodes, contents = read(tmp_path)
+
+    assert {name: node[3] for name, node in nodes.items()} == {
+        f"{number}": digest(b"%d" % number) for number in range(50)
+    }
+    assert sorted(contents.values()) == sorted(b"%d" % number for number in range(50))
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_a_missing_root_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "nowhere")

@@ -393,6 +393,10 @@ class FilesystemConformance(SharedGuest):
         guest.mount(mount)
         with pytest.raises(MountFailed) as busy:
             guest.mount(Mount(0, "xfs"))
+        # Neither says anything about what is on the disk, so neither is a recovery that failed.
+        for wrong in (mount, Mount(0, "no-such-filesystem")):
+            with pytest.raises(MountFailed):
+                guest.recover(wrong)
         guest.unmount(0)
         with pytest.raises(AgentError) as not_mounted:
             guest.unmount(0)

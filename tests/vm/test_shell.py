@@ -71,8 +71,9 @@ def test_a_shell_works_by_hand(ending: str) -> None:
         terminal.sendline("stty size; tty")
         terminal.expect("33 111\r+\n/dev/ttyS0")
         terminal.expect(prompt)
-        terminal.sendline("sleep 1000 || echo interrupted $((40 + 2))")
-        terminal.expect("1000")
+        # The process that says it sleeps is in the foreground by then.
+        terminal.sendline("sh -c 'echo sleeping $((40 + 1)); exec sleep 1000'")
+        terminal.expect("sleeping 41")
         terminal.sendintr()  # for the guest's process, not for crashsim
         terminal.expect(prompt)
         terminal.sendline("test $? -gt 128 && echo by signal $((40 + 2))")

@@ -84,7 +84,8 @@ def forget_btrfs_devices() -> None:
     """Empty btrfs' list of scanned and unmounted devices.
 
     It outlives unmounting and failed mounts, with the generation that was seen: the next crash
-    state on the same device has the same filesystem id and most often an older generation.
+    state on the same device has the same filesystem id and most often an older generation. Linux
+    6.12 forgets a filesystem of one device by itself when it is unmounted; not every kernel does.
     """
     try:
         control = os.open(BTRFS_CONTROL, os.O_RDWR | os.O_CLOEXEC)

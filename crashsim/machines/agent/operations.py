@@ -124,7 +124,13 @@ def _recover(agent: Agent, arguments: Arguments) -> dict[str, Any]:
         failure = error.errno or 0
     mounted = time.monotonic()
     if not failure:
-        rows = _rows(agent, os.fsencode(mounts.mount_point(arguments["slot"])), arguments)
+        target = mounts.mount_point(arguments["slot"])
+        try:
+            rows = _rows(agent, os.fsencode(target), arguments)
+        except OSError as error:
+            # The root directory itself cannot be listed: as good as not mounted.
+            failure = error.errno or 0
+            mounts.unmount(target)
     ended = time.monotonic()
     return {
         "rows": rows,

@@ -211,11 +211,16 @@ def watch_children() -> int:
     return readable
 
 
-def serve(port_path: str) -> None:
-    """Be the agent. Returns when the host hangs up; raises OSError when there is no port."""
+def become_subreaper() -> None:
+    """Inherit every orphan among the descendants of this process, instead of the first process."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "cannot become a child subreaper")
+
+
+def serve(port_path: str) -> None:
+    """Be the agent. Returns when the host hangs up; raises OSError when there is no port."""
+    become_subreaper()
     install_program()
     port = os.open(port_path, os.O_RDWR | os.O_CLOEXEC)
     service = Service(port)
