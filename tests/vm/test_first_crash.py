@@ -104,7 +104,7 @@ def test_a_workload_file_is_a_workload(machine: QemuMachine, tmp_path: Path) -> 
     (tmp_path / "workload.toml").write_text(
         """
         setup = "mkdir saved"
-        check = '''while read name; do test -s "saved/$name" || exit 1; done <"$CRASHSIM_PROMISES"'''
+        check = 'while read n; do test -s saved/$n || exit 1; done <"$CRASHSIM_PROMISES"'
 
         [[step]]
         name = "first"

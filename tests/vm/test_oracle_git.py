@@ -12,7 +12,7 @@ from crashsim.oracles.protocol import Moment
 
 pytestmark = pytest.mark.vm
 
-ROOT = "/tmp/oracle"
+ROOT = "/tmp/repositories"
 SETUP = """
 rm -rf "$1"; mkdir -p "$1"; cd "$1"
 export HOME=/nonexistent GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.org
