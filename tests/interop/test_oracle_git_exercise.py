@@ -132,5 +132,6 @@ def test_what_is_exercised(repository: GitRepository) -> None:
     assert GitOracle(repository.texts, exercise_every=1).exercise_key(tree, Moment(())) is None
     some = GitOracle(repository.texts, exercise_every=2)
     for each in repository.trees:
-        expected = None if each.identity % 2 else each.identity
-        assert some.exercise_key(each, moment) == expected
+        key = some.exercise_key(each, moment)
+        judged = tuple(some.judge(each, moment))
+        assert key == (None if each.identity % 2 else (each.identity, judged))

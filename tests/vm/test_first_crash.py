@@ -66,13 +66,29 @@ def test_the_naive_config_writer_is_caught(machine: QemuMachine, tmp_path: Path)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("fs", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize(
+    ("fs", "device"),
+    # A btrfs superblock that is torn at 512 bytes does not mount, whatever programs do: see
+    # docs/findings.md. This is about the program.
+    [("ext4", "default"), ("xfs", "default"), ("btrfs", "4kn")],
+)
 def test_the_corrected_config_writer_is_clean(
-    machine: QemuMachine, tmp_path: Path, fs: str
+    machine: QemuMachine, tmp_path: Path, fs: str, device: str
 ) -> None:
     run = crashsim(
         tmp_path,
-        *("run", "--fs", fs, *CONFIG_WRITER, "--states", "60", "--json", "result.json"),
+        *(
+            "run",
+            "--fs",
+            fs,
+            "--device",
+            device,
+            *CONFIG_WRITER,
+            "--states",
+            "60",
+            "--json",
+            "result.json",
+        ),
         *("--", "config-write"),
     )
 
