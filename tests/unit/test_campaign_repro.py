@@ -31,5 +31,5 @@ def test_restored_writes_are_kept_whole() -> None:
 
 
 def test_only_lost_writes_can_be_restored() -> None:
-    with pytest.raises(BadRestoration, match="write 7 is not lost.*3, 4, 5"):
+    with pytest.raises(BadRestoration, match=r"write 7 is not lost.*3, 4, 5"):
         state_of(FINDING, [7])
