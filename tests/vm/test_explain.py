@@ -111,7 +111,11 @@ def test_a_lost_object_of_git_is_explained(
     """The write that is named is the one that is to blame, and the call is the one missing."""
     whole = git_workload("commit", options=GitOptions(fsync="none"), files=3, seed=9)
     workload = replace(whole, steps=whole.steps[:2])
-    disturbances = make([Kind.FSYNC], seed=5)
+    # It only appends: the fsync of a directory also commits, and leaves no data to know it by.
+    disturbances = [
+        replace(each, parameters={**each.parameters, "replace_percent": 0})
+        for each in make([Kind.FSYNC], seed=5)
+    ]
     filesystem = FILESYSTEMS["ext4"]
     snapshots: list[Snapshot] = []
 
