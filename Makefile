@@ -48,6 +48,9 @@ bench: setup
 	$(CRASHSIM) bench machine
 	$(CRASHSIM) bench record
 	$(CRASHSIM) bench explore
+	$(CRASHSIM) bench length
+	$(CRASHSIM) bench memory
+	$(CRASHSIM) bench finding
 
 clean:
 	rm -rf $(VENV) crashsim-out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """What the benchmarks of exploring share: states to decide, and a way to decide them in batches."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crashsim.campaigns.benchmark import Meter
@@ -36,6 +36,10 @@ class InProcessOnly:
     def exercise(self, guest: Guest, root: str, tree: Tree, moment: Moment) -> list[Violation]:
         """Nothing: without a key nobody asks."""
         return []
+
+    def second_opinion(self, guest: Guest, root: str) -> Mapping[str, str]:
+        """As the other one."""
+        return self._oracle.second_opinion(guest, root)
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
 """Gathers what explanations need: the trees after each step, a survey of the log, a trace."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crashsim.campaigns.options import RunOptions
@@ -16,7 +16,7 @@ from crashsim.explore.needed import Telling
 from crashsim.explore.recovery import Recoverer
 from crashsim.machines.protocol import Machine
 from crashsim.machines.tree import Tree
-from crashsim.oracles.protocol import Violation
+from crashsim.oracles.protocol import Oracle, Violation
 from crashsim.workloads.git import GitWorkload
 
 
@@ -36,6 +36,18 @@ class Snapshots:
         return keep
 
 
+@dataclass(frozen=True)
+class Look:
+    """What recovery makes of a crash state.
+
+    :ivar tree: None where it does not mount.
+    :ivar evidence: name -> text: what the kernel and other programs say of it.
+    """
+
+    tree: Tree | None
+    evidence: Mapping[str, str]
+
+
 @dataclass
 class Explainer:
     """Explains the findings of one recording; what all of them share is made for the first one."""
@@ -47,12 +59,14 @@ class Explainer:
     snapshots: Snapshots
     _background: Background | None = None
 
-    def explain(self, telling: Telling, violation: Violation, recoverer: Recoverer) -> Explanation:
-        """A finding in words. Raises InfrastructureError where guests fail."""
+    def explain(self, telling: Telling, violation: Violation, look: Look) -> Explanation:
+        """A finding in words. Raises InfrastructureError where guests fail.
+
+        :param look: at the state that `telling` came to.
+        """
         if self._background is None:
             self._background = self._gather()
-        tree = recovered_tree(recoverer, telling.state)
-        return explain(Case(telling.state, violation, telling.needed, tree), self._background)
+        return explain(Case(telling.state, violation, telling.needed, look.tree), self._background)
 
     def _gather(self) -> Background:
         return Background(
@@ -79,7 +93,11 @@ class Explainer:
         return workload.git_directories if isinstance(workload, GitWorkload) else ()
 
 
-def recovered_tree(recoverer: Recoverer, state: CrashState) -> Tree | None:
-    """The tree that recovery makes of a state; None where it does not mount."""
+def look_at(recoverer: Recoverer, oracle: Oracle, state: CrashState) -> Look:
+    """Recover a state once more. Raises GuestLost."""
     with recoverer.recover(state) as attempt:
-        return attempt.recovery.tree
+        recovery = attempt.recovery
+        evidence = {"kernel-log": recovery.kernel_log} if recovery.kernel_log else {}
+        if recovery.tree is not None:
+            evidence |= attempt.second_opinion(oracle)
+        return Look(recovery.tree, evidence)

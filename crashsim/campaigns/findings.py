@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from crashsim.campaigns.explaining import Explainer
+from crashsim.campaigns.explaining import Explainer, look_at
 from crashsim.campaigns.options import Progress
 from crashsim.campaigns.recorded import Recorded
 from crashsim.campaigns.results import Finding, TornResult, WriteNote
@@ -74,10 +74,12 @@ def make_cases(
             target = directory / "cases" / name
             slice_recording(recorded.log.directory, telling.state.cut, target)
             finding = _finding(name, failure, trials.violation, telling, recorded)
+            evidence: Mapping[str, str] = {}
             if explainer.options.explain:
-                told = explainer.explain(telling, trials.violation, recoverer)
-                finding = _with_words(finding, told)
-            cases.append(Case(finding, target))
+                look = look_at(recoverer, decider.oracle, telling.state)
+                finding = _with_words(finding, explainer.explain(telling, trials.violation, look))
+                evidence = look.evidence
+            cases.append(Case(finding, target, evidence))
     progress("shrink and explain", len(failures), len(failures))
     return tuple(cases)
 

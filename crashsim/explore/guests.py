@@ -1,7 +1,7 @@
 """Recovering crash states in the guests of a machine."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -37,6 +37,11 @@ class GuestAttempt:
         root = f"/mnt/{self.recoverer.mount.slot}"
         with self.recoverer.losses_told():
             return oracle.exercise(self.guest, root, tree, moment)
+
+    def second_opinion(self, oracle: Oracle) -> Mapping[str, str]:
+        """What other programs say of the recovered filesystem."""
+        with self.recoverer.losses_told():
+            return oracle.second_opinion(self.guest, f"/mnt/{self.recoverer.mount.slot}")
 
 
 class GuestRecoverer:

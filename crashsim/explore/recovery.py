@@ -1,5 +1,6 @@
 """How a worker recovers crash states: its guest, its crash disk, and what happens when they die."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -43,6 +44,9 @@ class Attempt(Protocol):
 
         Raises Inconclusive as `Oracle.exercise` does, and GuestLost.
         """
+
+    def second_opinion(self, oracle: Oracle) -> Mapping[str, str]:
+        """What other programs say of the recovered filesystem. Raises GuestLost."""
 
 
 class Recoverer(Protocol):

@@ -1,7 +1,7 @@
 """Any command as the oracle: exit code 0 if all holds, 1 if a promise is broken (DESIGN 5)."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from crashsim.machines.protocol import CommandResult, Guest
 from crashsim.machines.tree import Tree
@@ -57,6 +57,10 @@ class CommandOracle:
             f"the check {command} ended with {result.returncode}, "
             f"neither 0 (holds) nor 1 (broken): {_last_words(result)}"
         )
+
+    def second_opinion(self, guest: Guest, root: str) -> Mapping[str, str]:
+        """None: the command is the only one who knows."""
+        return {}
 
 
 def _promises(moment: Moment) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Properties, violations, and what an oracle is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -81,6 +81,12 @@ class Oracle(Protocol):
         """Decide with real programs in the guest, on the mounted recovered filesystem.
 
         May change the filesystem (it is thrown away). Raises Inconclusive.
+        """
+
+    def second_opinion(self, guest: Guest, root: str) -> Mapping[str, str]:
+        """What other programs say of the mounted filesystem: name -> text, for people to read.
+
+        Changes nothing and decides nothing.
         """
 
 

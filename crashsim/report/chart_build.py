@@ -14,6 +14,7 @@ from crashsim.errors import UsageError
 from crashsim.report.chart import Chart, ChartFlush, ChartMark, ChartWrite, Fate, MarkKind
 from crashsim.report.reproduce import notes_by_write
 from crashsim.report.words import printable, shorten
+from crashsim.oracles.git.snapshot import BadPromise, decode_promise, is_promise
 from crashsim.workloads.marks import END, START, is_reserved, step_name
 
 WRITES_BEFORE_LIMIT = 15_000
@@ -169,7 +170,17 @@ def _mark_in_words(text: str) -> tuple[MarkKind, str]:
         return MarkKind.END, "the workload has ended"
     if is_reserved(text):
         return MarkKind.STEP, shorten(printable(_step_or_text(text)), _TEXT_LIMIT)
-    return MarkKind.PROMISE, shorten(printable(text), _TEXT_LIMIT)
+    return MarkKind.PROMISE, shorten(printable(_promise_in_words(text)), _TEXT_LIMIT)
+
+
+def _promise_in_words(text: str) -> str:
+    """A promise about a whole repository by the step that made it; any other as it is."""
+    if not is_promise(text):
+        return text
+    try:
+        return f"what {decode_promise(text).step} left behind stays"
+    except BadPromise:
+        return text
 
 
 def _step_or_text(text: str) -> str:

@@ -1,6 +1,6 @@
 """The toy store's oracle and recoverer, and one call that explores a recording of it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,9 @@ class ToyOracle:
     def exercise(self, guest: Guest, root: str, tree: Tree, moment: Moment) -> list[Violation]:
         raise AssertionError("nothing to exercise")
 
+    def second_opinion(self, guest: Guest, root: str) -> Mapping[str, str]:
+        return {}
+
 
 class ScrubbingOracle(ToyOracle):
     """Also reads, in the guest, a page that recovery never reads."""
@@ -87,6 +90,9 @@ class ToyAttempt:
 
     def exercise(self, oracle: Oracle, tree: Tree, moment: Moment) -> list[Violation]:
         return oracle.exercise(self.guest, "/", tree, moment)  # type: ignore[arg-type]
+
+    def second_opinion(self, oracle: Oracle) -> Mapping[str, str]:
+        return oracle.second_opinion(self.guest, "/")  # type: ignore[arg-type]
 
 
 class ToyRecoverer:

@@ -79,7 +79,7 @@ def test_packing_loses_a_ref() -> None:
 )
 def test_unexpected_ends_are_inconclusive(result: CommandResult) -> None:
     with pytest.raises(Inconclusive):
-        run_exercise(answering(result), "/mnt/0/repo/.git", "/mnt/0/repo", [], REFS)
+        run_exercise(answering(result), "/mnt/0", "repo/.git", "repo", [], REFS)
 
 
 def test_fsck_reports() -> None:

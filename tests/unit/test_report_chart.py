@@ -10,6 +10,7 @@ from crashsim.disk.log import Log
 from crashsim.disk.log_writer import LogWriter
 from crashsim.disk.profile import PROFILES
 from crashsim.disk.request import Operation, Request
+from crashsim.oracles.git.snapshot import GitSnapshot, encode_promise
 from crashsim.report.chart import Chart, Fate, MarkKind
 from crashsim.report.chart_build import OVERVIEW_COLUMNS, FindingMismatch, build_chart
 from crashsim.report.chart_json import chart_json
@@ -115,6 +116,18 @@ def test_marks_are_told_apart(tmp_path: Path) -> None:
     ]
     assert chart.marks[1].text == "commit 1"
     assert [mark.text for mark in chart.promises_before()] == ["HEAD is 1f3a"]
+
+
+def test_a_promise_about_a_repository_is_named_by_its_step(tmp_path: Path) -> None:
+    promise = encode_promise("commit 1", GitSnapshot(exists=False))
+    with LogWriter(tmp_path / "log", DISK_BYTES) as writer:
+        writer.mark(promise)
+        writer.mark(promise[:-1])
+    with Log.open(tmp_path / "log") as log:
+        whole, damaged = build_chart(log, small_finding(cut=2)).promises_before()
+
+    assert whole.text == "what commit 1 left behind stays"
+    assert damaged.text == promise[:-1]
 
 
 def test_an_empty_log_has_an_empty_chart(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def test_git_without_fsync_loses_objects_and_the_bundle_replays(
 
     page = crashsim(empty, "report", str(bundle), "--html", "page.html")
     assert page.returncode == 0, page.stderr
-    assert finding["subject"] in (empty / "page.html").read_text()
+    written = (empty / "page.html").read_text()
+    assert finding["subject"] in written
+    assert "git fsck --full --strict" in written, "the second opinion came along in the bundle"
 
 
 @pytest.mark.timeout(600)

@@ -67,20 +67,22 @@ class StepResult:
 
 def run_exercise(
     guest: Guest,
+    root: str,
     git_dir: str,
     worktree: str,
     judged: Sequence[Violation],
     refs: Collection[str],
     timeout_seconds: float = 180.0,
 ) -> list[Violation]:
-    """Exercise the repository; both paths are absolute, in the guest. Changes the repository.
+    """Exercise the repository. Changes it.
 
+    :param root: where the filesystem is mounted in the guest; both paths are relative to it.
     :param judged: what the in-process checker says of the same tree.
     :param refs: names of the refs that are in it.
     Raises Inconclusive when git hangs, crashes, or the script does not get to its end.
     """
     result = guest.run(
-        ["/bin/sh", "-c", _SCRIPT, "exercise", git_dir, worktree],
+        ["/bin/sh", "-c", _SCRIPT, "exercise", f"{root}/{git_dir}", f"{root}/{worktree}"],
         timeout_seconds=timeout_seconds,
         output_limit_bytes=4 << 20,
     )

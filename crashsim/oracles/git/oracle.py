@@ -1,6 +1,6 @@
 """The git oracle: the five properties of one repository, judged in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from crashsim.errors import UsageError
@@ -8,11 +8,12 @@ from crashsim.machines.protocol import Guest
 from crashsim.machines.tree import Tree
 from crashsim.oracles.git.cache import ContentCache
 from crashsim.oracles.git.exercise import run_exercise
+from crashsim.oracles.git.fsck import FSCK, cross_check
 from crashsim.oracles.git.history import expect
 from crashsim.oracles.git.judging import judge_repository
 from crashsim.oracles.git.repository import exists, open_repository
 from crashsim.oracles.git.snapshot import decode_promise, is_promise
-from crashsim.oracles.protocol import Moment, Property, Violation
+from crashsim.oracles.protocol import Inconclusive, Moment, Property, Violation
 
 
 class HistoryMismatch(UsageError):
@@ -97,11 +98,21 @@ class GitOracle:
         """Go on working with real git; see exercise.py. Raises Inconclusive."""
         return run_exercise(
             guest,
-            f"{root.rstrip('/')}/{self._git_dir}",
-            f"{root.rstrip('/')}/{self._worktree}",
+            root.rstrip("/"),
+            self._git_dir,
+            self._worktree,
             self.judge(tree, moment),
             open_repository(tree, self._git_dir, self._cache).refs.refs,
         )
+
+    def second_opinion(self, guest: Guest, root: str) -> Mapping[str, str]:
+        """What `git fsck` says of the repository."""
+        try:
+            report = cross_check(guest, root, self._git_dir)
+        except Inconclusive as error:
+            return {"git-fsck": str(error)}
+        lines = (f"{FSCK}: exit code {report.returncode}", *report.complaints)
+        return {"git-fsck": "\n".join(lines)}
 
     def _count_promises(self, moment: Moment) -> int:
         made = [text for text in moment.promises if is_promise(text)]
