@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
+from crashsim.campaigns.fewer_steps import FewerSteps, fewer_steps
 from crashsim.campaigns.options import RunOptions
 from crashsim.campaigns.run import run_campaign
 from crashsim.campaigns.targets import CommandChoice, Target, choose_target
@@ -26,7 +28,7 @@ from crashsim.cli.arguments import (
     read_properties,
     read_states,
 )
-from crashsim.cli.output import stdout, watching, write_json
+from crashsim.cli.output import stderr, stdout, watching, write_json
 from crashsim.disk.profile import parse_profile
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
@@ -93,6 +95,9 @@ def run(
     engine: Annotated[str, typer.Option(help="local.")] = "local",
     prune: Annotated[bool, typer.Option(help="Decide states from what equal ones showed.")] = True,
     shrink: Annotated[bool, typer.Option(help="Make findings as small as they go.")] = True,
+    shrink_steps: Annotated[
+        bool, typer.Option("--shrink-steps", help="Record again with fewer steps, too.")
+    ] = False,
     out: OutOption = DEFAULT_OUT,
     json_file: JsonOption = None,
 ) -> int:
@@ -136,14 +141,29 @@ def run(
         outcome = run_campaign(chosen, options, progress)
     result = publish(outcome)
     write_json(result, json_file)
-    if str(json_file) != "-":
-        stdout().print(render_run(result))
+    tables = stderr if str(json_file) == "-" else stdout()
+    tables.print(render_run(result))
+    if shrink_steps and result.findings:
+        with watching() as progress:
+            fewer = fewer_steps(chosen, result.findings[0], options, progress)
+        _print_fewer(fewer, tables)
     if any(counts.violations for counts in result.properties.values()):
         return EXIT_VIOLATION
     return EXIT_INCONCLUSIVE if result.inconclusive else 0
 
 
 run.__doc__ = f"{run.__doc__}\n{EXAMPLES}"
+
+
+def _print_fewer(fewer: FewerSteps, tables: Console) -> None:
+    names = ", ".join(step.name for step in fewer.shrunk.steps)
+    sure = "" if fewer.shrunk.minimal else " (there was no time to try all)"
+    tables.print(
+        f"{fewer.finding.id} needs {len(fewer.shrunk.steps)} of {fewer.steps_before} steps{sure}: "
+        f"{names}; {fewer.shrunk.attempts} recordings"
+    )
+    if fewer.outcome is not None:
+        tables.print(render_run(publish(fewer.outcome)))
 
 
 def _target(

@@ -141,3 +141,34 @@ def test_a_workload_file_is_a_workload(machine: QemuMachine, tmp_path: Path) -> 
     assert run.returncode == 1, run.stdout + run.stderr
     finding = read_json(tmp_path / "result.json")["findings"][0]
     assert finding["step"] in ("first", "step-2")
+
+
+STEPS = """
+check = '''
+while read -r name; do test "$(cat "$name")" = saved || exit 1; done <"$CRASHSIM_PROMISES"
+'''
+
+[[step]]
+name = "bystander"
+run = "echo nobody asked >elsewhere"
+
+[[step]]
+name = "save"
+run = "echo saved >new; mv new file; crashsim-mark file"
+"""
+
+
+@pytest.mark.timeout(600)
+def test_steps_that_a_finding_does_not_need_are_left_out(
+    machine: QemuMachine, tmp_path: Path
+) -> None:
+    (tmp_path / "workload.toml").write_text(STEPS)
+
+    run = crashsim(
+        tmp_path,
+        *("run", "--workload", "workload.toml", "--fs", "ext4", "--states", "30"),
+        *("--disturb", "fsync", "--no-shrink", "--shrink-steps"),
+    )
+
+    assert run.returncode == 1, run.stderr
+    assert "needs 1 of 2 steps: save; " in run.stdout
