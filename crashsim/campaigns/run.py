@@ -35,6 +35,7 @@ from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import Machine
 from crashsim.machines.select import choose_machine
 from crashsim.workloads.figures import figures
+from crashsim.workloads.git import GitWorkload
 from crashsim.workloads.record import record
 
 RECORDING = "recording"
@@ -155,7 +156,7 @@ def open_target(
 def run_name(target: Target, options: RunOptions) -> str:
     """What the directory of a run is called: `git-ext4-none-fsync`."""
     parts = [target.name, options.filesystem.spelling]
-    if target.name == "git":
+    if isinstance(target.workload, GitWorkload):
         parts += [target.options.fsync, target.options.method]
     return "-".join("".join(c if c.isalnum() else "-" for c in part).strip("-") for part in parts)
 

@@ -52,7 +52,7 @@ def run(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="A command to run instead.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="A built-in workload: git.")] = None,
+    target: Annotated[str | None, typer.Option(help="A built-in workload: git, impl.")] = None,
     workload: Annotated[
         Path | None, typer.Option(help="A TOML file with set-up, steps and check of your own.")
     ] = None,
@@ -73,7 +73,7 @@ def run(
         str, typer.Option(help="core.fsync: none, default, all, or components.")
     ] = "default",
     method: Annotated[
-        str, typer.Option(help="core.fsyncMethod: fsync, batch, writeout-only.")
+        str, typer.Option(help="core.fsyncMethod: fsync, batch, writeout-only; impl has more.")
     ] = "default",
     sequence: Annotated[str, typer.Option(help="Which steps of the target.")] = "default",
     ref_format: Annotated[

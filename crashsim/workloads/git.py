@@ -20,7 +20,7 @@ GIT_DIRECTORY = f"{REPOSITORY}/.git"
 REMOTE = "remote.git"
 """A bare repository beside it, that steps push to."""
 
-_STAGE = "/run/crashsim-git"
+STAGE = "/run/crashsim-git"
 """In the guest's memory: configuration, home, new files, and the repository to fetch from."""
 
 _PREPARE_SECONDS = 300.0
@@ -34,6 +34,10 @@ git commit -q -m base
 git init -q --bare --template= $FORMATS "$1/remote.git"
 """
 
+_COMPILE = """
+python3 -m compileall -q "$STAGE_ROOT"
+"""
+
 _INIT_UPSTREAM = """
 git init -q --template= $FORMATS "$UPSTREAM"
 cd "$UPSTREAM"
@@ -43,6 +47,10 @@ for branch in one two; do
     git add --all
     git commit -q -m $branch
 done
+git rev-parse one >one.tip
+git rev-parse two >two.tip
+echo one | git pack-objects -q --revs --stdout >one.pack
+printf '%s\n' two ^one | git pack-objects -q --revs --stdout >two.pack
 """
 
 
@@ -53,6 +61,8 @@ class GitWorkload:
     :ivar staged: group -> path -> content of the files that go to the guest's memory.
     :ivar has_upstream: whether a step fetches, so that there must be something to fetch from.
     :ivar git_directories: the repositories on the filesystem, relative to its root, main one first.
+    :ivar program: the program under test, where the guest does not have it: path below `STAGE` ->
+        content, of Python modules.
     """
 
     sequence: str
@@ -65,6 +75,7 @@ class GitWorkload:
     has_upstream: bool
     name: str = "git"
     git_directories: tuple[str, ...] = (GIT_DIRECTORY, REMOTE)
+    program: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
     @property
     def collect(self) -> Sequence[str]:
@@ -79,11 +90,15 @@ class GitWorkload:
             for path, content in files.items()
         }
         configuration = self.options.configuration().encode()
-        put_files(guest, _STAGE, {"home/.gitconfig": configuration, **staged})
-        script = _INIT + (_INIT_UPSTREAM if self.has_upstream else "")
+        put_files(guest, STAGE, {"home/.gitconfig": configuration, **staged, **self.program})
+        script = _INIT
+        if self.has_upstream:
+            script += _INIT_UPSTREAM
+        if self.program:
+            script += _COMPILE
         result = guest.run(
             ["sh", "-ec", script, "sh", root],
-            env={**self.environment, "FORMATS": self._formats, "STAGE_ROOT": _STAGE},
+            env={**self.environment, "FORMATS": self._formats, "STAGE_ROOT": STAGE},
             timeout_seconds=_PREPARE_SECONDS,
         )
         if result.returncode != 0:
@@ -114,6 +129,7 @@ def git_workload(
 ) -> GitWorkload:
     """Real git, running a named sequence of steps (`git_steps.SEQUENCES`).
 
+    :param options: of the program that runs the steps.
     :param files: how many new files each `add` and `stash` brings.
     :param seed: the contents of all files follow from it.
 
@@ -137,21 +153,21 @@ def git_workload(
 
 
 def _step(step: git_steps.GitStep) -> Step:
-    script = f'STAGE="{_STAGE}/{step.name}"; {step.script}'
+    script = f'STAGE="{STAGE}/{step.name}"; {step.script}'
     return Step(step.name, ("sh", "-ec", script), REPOSITORY)
 
 
 def _environment() -> Mapping[str, str]:
     date = "2005-04-07T22:13:13 +0000"
     return {
-        "HOME": f"{_STAGE}/home",
-        "GIT_CONFIG_GLOBAL": f"{_STAGE}/home/.gitconfig",
+        "HOME": f"{STAGE}/home",
+        "GIT_CONFIG_GLOBAL": f"{STAGE}/home/.gitconfig",
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_DATE": date,
         "GIT_COMMITTER_DATE": date,
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
-        "UPSTREAM": f"{_STAGE}/upstream",
+        "UPSTREAM": f"{STAGE}/upstream",
         # For a step in the repository's root, where git runs the other side of a push from.
         "REMOTE": f"../{REMOTE}",
     }

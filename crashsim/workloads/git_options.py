@@ -37,17 +37,19 @@ class GitOptions:
 
     :ivar fsync: core.fsync: components joined by commas, `none`, or `default`.
     :ivar method: core.fsyncMethod, or `default`.
+    :ivar known_methods: what the program under test knows; git's own unless said.
     """
 
     fsync: str = DEFAULT
     method: str = DEFAULT
     ref_format: str = "files"
     object_format: str = "sha1"
+    known_methods: tuple[str, ...] = METHODS
 
     def __post_init__(self) -> None:
         """Check every value."""
         check_components(self.fsync)
-        _check(self.method, (DEFAULT, *METHODS), "core.fsyncMethod")
+        _check(self.method, (DEFAULT, *self.known_methods), "core.fsyncMethod")
         _check(self.ref_format, REF_FORMATS, "ref format")
         _check(self.object_format, OBJECT_FORMATS, "object format")
 

@@ -94,6 +94,19 @@ _FETCH_PACK = GitStep(
     'git -c fetch.unpackLimit=1 fetch -q "$UPSTREAM" refs/heads/two:refs/remotes/upstream/two',
 )
 
+_UNPACK = GitStep(
+    "unpack",
+    'git unpack-objects -q <"$UPSTREAM/one.pack"; '
+    'git update-ref refs/remotes/upstream/one "$(cat "$UPSTREAM/one.tip")"',
+)
+_INDEX_PACK = GitStep(
+    "index-pack",
+    'git index-pack --stdin <"$UPSTREAM/two.pack" >/dev/null; '
+    'git update-ref refs/remotes/upstream/two "$(cat "$UPSTREAM/two.tip")"',
+)
+_MIDX_REPACK = GitStep("midx-repack", "git multi-pack-index repack --no-progress --batch-size=0")
+_MIDX_EXPIRE = GitStep("midx-expire", "git multi-pack-index expire --no-progress")
+
 _TWO_COMMITS = (_add(1), _commit(1), _add(2), _commit(2))
 
 SEQUENCES: Mapping[str, Sequence[GitStep]] = MappingProxyType(
@@ -109,6 +122,10 @@ SEQUENCES: Mapping[str, Sequence[GitStep]] = MappingProxyType(
         "refs": (
             *_TWO_COMMITS,
             *(_CREATE_REFS, _TAG, _PACK_REFS, _MOVE_REFS, _SWITCH, _SWITCH_BACK, _DELETE_BRANCH),
+        ),
+        "packs": (
+            *(_add(1), _commit(1), _repack(1), _UNPACK, _INDEX_PACK),
+            *(_MIDX, _MIDX_REPACK, _MIDX_EXPIRE),
         ),
         "push": (*_TWO_COMMITS, _PUSH, _COMMIT_ALL, _PUSH_PACK, _FETCH, _FETCH_PACK),
         "full": (

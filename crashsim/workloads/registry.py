@@ -7,6 +7,7 @@ from types import MappingProxyType
 from crashsim.errors import UsageError
 from crashsim.workloads.git import git_workload
 from crashsim.workloads.git_options import DEFAULT, GitOptions
+from crashsim.workloads.impl import impl_workload, method_names
 from crashsim.workloads.protocol import Workload
 
 
@@ -42,7 +43,24 @@ def _git(options: TargetOptions) -> Workload:
     )
 
 
-TARGETS: Mapping[str, Callable[[TargetOptions], Workload]] = MappingProxyType({"git": _git})
+def _impl(options: TargetOptions) -> Workload:
+    return impl_workload(
+        options.sequence,
+        options=GitOptions(
+            options.fsync,
+            options.method,
+            options.ref_format,
+            options.object_format,
+            known_methods=method_names(),
+        ),
+        files=options.files,
+        seed=options.seed,
+    )
+
+
+TARGETS: Mapping[str, Callable[[TargetOptions], Workload]] = MappingProxyType(
+    {"git": _git, "impl": _impl}
+)
 
 
 def make_target(name: str, options: TargetOptions) -> Workload:
