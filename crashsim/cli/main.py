@@ -8,11 +8,13 @@ from crashsim import __version__
 from crashsim.cli.bench import bench_app
 from crashsim.cli.doctor import doctor
 from crashsim.cli.image import image_app
+from crashsim.cli.litmus import litmus
 from crashsim.cli.matrix import matrix
 from crashsim.cli.output import complain
 from crashsim.cli.report import report
 from crashsim.cli.repro import repro
 from crashsim.cli.run import run
+from crashsim.cli.selftest import selftest
 from crashsim.cli.shell import shell
 from crashsim.errors import CrashsimError
 
@@ -57,6 +59,8 @@ app.command()(matrix)
 app.command()(repro)
 app.command()(report)
 app.command()(shell)
+app.command()(selftest)
+app.command()(litmus)
 app.add_typer(bench_app, name="bench")
 
 

@@ -1,0 +1,94 @@
+"""The result of litmus tests: the JSON contract `crashsim.litmus/1`."""
+
+import msgspec
+
+from crashsim.campaigns.results import MachineResult, TornResult
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One crash state that shows an outcome, of the recording in the filesystem's directory.
+
+    :ivar variant: what happened meanwhile.
+    """
+
+    variant: str
+    cut: int
+    dropped: list[int]
+    torn: list[TornResult]
+
+
+class SeenOutcome(msgspec.Struct, frozen=True):
+    """An outcome that a real filesystem showed.
+
+    :ivar stage: `during` the calls, or `after` all of them had returned.
+    :ivar alone: in how many crash states while no other process synced anything.
+    :ivar disturbed: in how many while an unrelated one did.
+    :ivar allowed: whether the filesystem's model allows it; None where it has no model.
+    """
+
+    stage: str
+    outcome: str
+    alone: int
+    disturbed: int
+    allowed: bool | None
+    example: Example
+
+
+class UnseenOutcome(msgspec.Struct, frozen=True):
+    """An outcome that the model allows and that no explored state showed: looseness."""
+
+    stage: str
+    outcome: str
+
+
+class LitmusTestResult(msgspec.Struct, frozen=True):
+    """One test on one filesystem."""
+
+    name: str
+    question: str
+    setup: list[str]
+    calls: list[str]
+    seen: list[SeenOutcome]
+    unseen: list[UnseenOutcome]
+
+
+class LitmusFilesystemResult(msgspec.Struct, frozen=True):
+    """All tests on one filesystem.
+
+    :ivar model: the persistence model that it was held to; None: there is none for these options.
+    :ivar states: how many crash states were explored, of which `recovered` by a recovery of their
+        own and the others by a pruning.
+    :ivar unmountable: in how many the filesystem did not mount.
+    :ivar inconclusive: about how many nothing could be said.
+    """
+
+    fs: str
+    model: str | None
+    tests: list[LitmusTestResult]
+    runs: int
+    states: int
+    recovered: int
+    unmountable: int
+    inconclusive: int
+    seconds: float
+
+    @property
+    def forbidden(self) -> list[tuple[str, SeenOutcome]]:
+        """(test, outcome) that was seen though the model does not allow it."""
+        return [
+            (test.name, seen) for test in self.tests for seen in test.seen if seen.allowed is False
+        ]
+
+
+class LitmusResult(msgspec.Struct, frozen=True):
+    """Everything.
+
+    :ivar states_per_run: the most crash states explored of each test in each variant; None: every
+        bounded strategy to its end.
+    """
+
+    machine: MachineResult
+    seed: int
+    states_per_run: int | None
+    filesystems: list[LitmusFilesystemResult]
+    schema: str = "crashsim.litmus/1"

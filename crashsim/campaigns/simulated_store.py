@@ -1,0 +1,187 @@
+"""The store under a persistence model: every crash of a few operations, judged by the git oracle."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from crashsim.machines.tree import Node, NodeKind, Tree
+from crashsim.model import tree as model_tree
+from crashsim.model.operations import Log, Promise
+from crashsim.model.persistence import Model
+from crashsim.model.states import CrashState, crash_states
+from crashsim.oracles.git import GitOracle, encode_promise, snapshot
+from crashsim.oracles.protocol import Moment, Property, Violation
+from crashsim.workloads.simulated import Call, StoreMachine, StoreOperation
+
+REPOSITORY = "repo/.git"
+STATES_LIMIT = 4_000
+"""Of one log: up to here all states, beyond a sample of so many."""
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """What operations did on the simulated machine.
+
+    :ivar log: with one promise after each operation.
+    :ivar since: number of the first operation of the log that is to be crashed.
+    """
+
+    operations: tuple[StoreOperation, ...]
+    log: Log
+    since: int
+
+
+@dataclass(frozen=True)
+class ModelFailure:
+    """One kind of violation, by its simplest crash state."""
+
+    run: SimulatedRun
+    model: str
+    violation: Violation
+    state: CrashState
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Simpler is smaller: operations, losses, the cut."""
+        return len(self.run.operations), len(self.state.lost), self.state.cut
+
+
+@dataclass
+class ModelVerdict:
+    """What exploring runs under one model came to.
+
+    :ivar broken: property -> number of distinct states that violate it.
+    :ivar failures: (property, rule) -> the simplest.
+    """
+
+    model: str
+    possible: int = 0
+    distinct: int = 0
+    broken: dict[Property, int] = field(default_factory=dict)
+    failures: dict[tuple[Property, str], ModelFailure] = field(default_factory=dict)
+
+
+class Trees:
+    """Turns the model's trees into those that oracles read, each file's content hashed once."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._nodes: dict[int, Node] = {}
+        self._contents: dict[str, bytes] = {}
+
+    def of(self, tree: model_tree.Tree) -> Tree:
+        """The same tree."""
+        return Tree({path: self._node(tree[path]) for path in sorted(tree)}, self._contents)
+
+    def _node(self, node: model_tree.Node) -> Node:
+        known = self._nodes.get(node.digest)
+        if known is None:
+            known = self._nodes[node.digest] = self._made(node)
+        return known
+
+    def _made(self, node: model_tree.Node) -> Node:
+        match node:
+            case model_tree.Directory():
+                return Node(NodeKind.DIRECTORY, node.mode)
+            case model_tree.Symlink():
+                return Node(NodeKind.SYMLINK, 0o777, 0, _digest(node.content.encode()))
+            case model_tree.File():
+                digest = _digest(node.content)
+                self._contents[digest] = node.content
+                return Node(NodeKind.FILE, node.mode, len(node.content), digest)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def base_repository(
+    call: Call, ref_format: str = "files", object_format: str = "sha1"
+) -> model_tree.Tree:
+    """A filesystem with a repository of one commit, to be another machine's durable base."""
+    store = StoreMachine(call)
+    store.set_up(ref_format=ref_format, object_format=object_format)
+    return store.machine.tree()
+
+
+def run_operations(
+    call: Call,
+    base: model_tree.Tree,
+    settings: Sequence[str],
+    operations: Sequence[StoreOperation],
+    trees: Trees,
+    *,
+    crash_in_last: bool = False,
+) -> SimulatedRun:
+    """Make the operations one after the other, each with its promise.
+
+    :param crash_in_last: only crashes during and after the last operation are of interest: those
+        before are crashes of the shorter sequence.
+
+    Raises OperationFailed.
+    """
+    store = StoreMachine(call, settings, base)
+    machine = store.machine
+    machine.promise(encode_promise("base", snapshot(trees.of(machine.tree()), REPOSITORY)))
+    since = 0
+    for number, operation in enumerate(operations, 1):
+        if crash_in_last and number == len(operations):
+            since = len(machine.operations)
+        store.do(operation)
+        text = encode_promise(
+            f"{number}: {operation.name}",
+            snapshot(trees.of(machine.tree()), REPOSITORY),
+            unnoted_between=operation.unnoted_between,
+            one_transaction=operation.one_transaction,
+        )
+        machine.promise(text)
+    return SimulatedRun(tuple(operations), machine.log, since)
+
+
+def explore_run(
+    run: SimulatedRun,
+    model: Model,
+    trees: Trees,
+    verdict: ModelVerdict,
+    *,
+    log: Log | None = None,
+    states_limit: int = STATES_LIMIT,
+    seed: int = 0,
+) -> None:
+    """Judge the crash states of a run under a model; what comes of it is added to `verdict`.
+
+    :param log: another log than the run's own: with a sync taken out.
+    """
+    history = tuple(str(each.value) for each in run.log.operations if isinstance(each, Promise))
+    oracle = GitOracle(history, REPOSITORY, "repo", exercise_every=0)
+    states = crash_states(log or run.log, model, limit=states_limit, seed=seed, since=run.since)
+    for state in states:
+        found = oracle.judge(trees.of(state.tree), Moment(tuple(map(str, state.promises))))
+        for name in {violation.property for violation in found}:
+            verdict.broken[name] = verdict.broken.get(name, 0) + 1
+        for violation in found:
+            _keep_simplest(verdict, ModelFailure(run, model.name, violation, state))
+    verdict.possible += states.possible
+    verdict.distinct += states.distinct
+
+
+def _keep_simplest(verdict: ModelVerdict, failure: ModelFailure) -> None:
+    kind = failure.violation.property, failure.violation.rule
+    known = verdict.failures.get(kind)
+    if known is None or failure.size < known.size:
+        verdict.failures[kind] = failure
+
+
+def sequences(
+    operations: Sequence[StoreOperation], length: int
+) -> Iterator[tuple[StoreOperation, ...]]:
+    """Every sequence of so many operations that makes sense, in a fixed order."""
+    if length == 0:
+        yield ()
+        return
+    for before in sequences(operations, length - 1):
+        done = {each.name for each in before}
+        for operation in operations:
+            once = operation.name in done and operation.name in ("update-refs", "tag")
+            if not once and (not operation.needs or done & set(operation.needs)):
+                yield (*before, operation)

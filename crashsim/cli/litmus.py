@@ -1,0 +1,82 @@
+"""`crashsim litmus`: what small sequences of system calls leave, on real filesystems."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crashsim.campaigns.litmus import LitmusOptions, run_litmus
+from crashsim.campaigns.litmus_result import LitmusResult
+from crashsim.cli.arguments import (
+    EXIT_INCONCLUSIVE,
+    EXIT_VIOLATION,
+    FsOption,
+    JobsOption,
+    JsonOption,
+    KernelOption,
+    MachineOption,
+    SeedOption,
+    StatesOption,
+    read_states,
+)
+from crashsim.cli.image import build_progress
+from crashsim.cli.output import stdout, watching, write_json
+from crashsim.errors import UsageError
+from crashsim.machines.filesystems import parse_filesystem
+from crashsim.machines.images.recipe import ImageSpec
+from crashsim.machines.select import choose_machine
+from crashsim.report.litmus import litmus_markdown, render_litmus
+from crashsim.workloads.litmus_tests import choose_tests
+
+
+def litmus(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Only these tests.")
+    ] = None,
+    fs: FsOption = None,
+    states: StatesOption = "24",
+    seed: SeedOption = 0,
+    jobs: JobsOption = 2,
+    machine: MachineOption = "auto",
+    kernel: KernelOption = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the tables into a page.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the recordings in a new directory.")
+    ] = None,
+    json_file: JsonOption = None,
+) -> int:
+    """Run small named tests on real filesystems and print which outcomes they had.
+
+    --states counts for each test in each variant. Exits 1 when a filesystem shows an outcome that
+    its persistence model does not allow: the model is wrong then.
+
+    Example: crashsim litmus --fs ext4 --fs btrfs replace create-two-fsync-one
+    """
+    tests = choose_tests(names or ())
+    filesystems = [parse_filesystem(each) for each in fs or ["ext4"]]
+    if len({each.spelling for each in filesystems}) != len(filesystems):
+        raise UsageError("the same --fs is given twice")
+    options = LitmusOptions(states=read_states(states), seed=seed, jobs=jobs)
+    with build_progress() as building:
+        chosen = choose_machine(machine, ImageSpec(kernel=kernel), progress=building)
+    with tempfile.TemporaryDirectory(prefix="crashsim-litmus-") as scratch, watching() as bar:
+        result = run_litmus(chosen, filesystems, tests, keep or Path(scratch), options, bar)
+    write_json(result, json_file)
+    if str(json_file) != "-":
+        stdout().print(render_litmus(result))
+    if markdown is not None:
+        _write_markdown(result, markdown)
+    if any(each.forbidden for each in result.filesystems):
+        return EXIT_VIOLATION
+    return EXIT_INCONCLUSIVE if any(each.inconclusive for each in result.filesystems) else 0
+
+
+def _write_markdown(result: LitmusResult, page: Path) -> None:
+    try:
+        before = page.read_text(encoding="utf-8") if page.exists() else ""
+        page.write_text(litmus_markdown(result, before), encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot write {page}: {error}") from error

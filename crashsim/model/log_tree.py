@@ -1,0 +1,178 @@
+"""The family of models with commits of everything, and single files synced ahead of them: btrfs
+and f2fs.
+
+A crash leaves the last commit, and on top of it each file that was synced since, with the names
+that it needs to be found: later changes without the earlier ones.
+"""
+
+from dataclasses import dataclass
+
+from crashsim.model.journal import Barrier
+from crashsim.model.operations import (
+    ChangeMode,
+    Entry,
+    Log,
+    Operation,
+    Resize,
+    Scope,
+    Slot,
+    Sync,
+)
+from crashsim.model.persistence import DataRules, World, WorldList, Worlds
+
+
+@dataclass(frozen=True, slots=True)
+class LogTree:
+    """A model of this family.
+
+    :ivar keeps_displaced: a file that lost its name to a synced one is logged with its new name.
+    :ivar logs_more: a sync may carry more names than it has to: those that synced files got since,
+        and what else happened in the directories.
+    :ivar directory_sync_commits: fsync of a directory is a commit of everything.
+    :ivar commit_has_written_data: a commit has the data that was written out and waited for before.
+    """
+
+    name: str
+    data: DataRules
+    keeps_displaced: bool = False
+    logs_more: bool = False
+    directory_sync_commits: bool = False
+    commit_has_written_data: bool = False
+
+    def start(self, log: Log) -> "LogTreeTracker":
+        """Begin with a log."""
+        return LogTreeTracker(self, log)
+
+
+class LogTreeTracker:
+    """The last commit that is sure, and what was synced ahead of it."""
+
+    def __init__(self, model: LogTree, log: Log) -> None:
+        """Begin with a log, nothing of it seen yet."""
+        self._model = model
+        created = (each.inode for each in log.operations if isinstance(each, Entry))
+        self._inodes = sorted({*log.base.inodes.values(), *created})
+        self._entries: list[Entry] = []
+        self._records: list[int] = []
+        self._committed = 0
+        self._ahead: dict[int, int] = {}
+        self._synced: dict[int, int] = {}
+        self._floors: dict[int, int] = {}
+        self._written: list[Barrier] = []
+
+    @property
+    def settled(self) -> int:
+        """Every change below this number is in the last commit."""
+        return self._committed
+
+    def observe(self, operation: Operation) -> None:
+        """Take the next operation into account."""
+        match operation:
+            case Entry():
+                self._entries.append(operation)
+                self._records.append(operation.number)
+            case Resize() | ChangeMode():
+                self._records.append(operation.number)
+            case Sync():
+                self._sync(operation)
+
+    def _sync(self, sync: Sync) -> None:
+        number = sync.number
+        if sync.scope is Scope.PAGES:
+            if self._model.commit_has_written_data:
+                self._written.append(Barrier(number, sync.inode, number))
+        elif sync.scope is Scope.FILESYSTEM:
+            self._commit(number)
+            self._floors = dict.fromkeys(self._inodes, number)
+        elif sync.is_directory and self._model.directory_sync_commits:
+            self._commit(number)
+        else:
+            self._synced[sync.inode] = number
+            self._floors[sync.inode] = number
+            for entry in self._entries:
+                if sync.inode == entry.inode or (
+                    sync.is_directory and any(slot.directory == sync.inode for slot in entry.slots)
+                ):
+                    self._ahead[entry.number] = number
+
+    def _commit(self, number: int) -> None:
+        self._committed = number
+        self._ahead.clear()
+        self._synced.clear()
+        for barrier in self._written:
+            self._floors[barrier.inode] = max(self._floors.get(barrier.inode, 0), barrier.upto)
+        self._written.clear()
+
+    def worlds(self, cut: int) -> Worlds:
+        """For each place at which the last commit may have been: what was synced on top of it."""
+        pending = [number for number in self._records if self._committed <= number < cut]
+        worlds: list[World] = []
+        for index in range(len(pending), -1, -1):
+            horizon = pending[index] if index < len(pending) else cut
+            last = pending[index - 1] if index else self._committed - 1
+            floors = dict(self._floors)
+            for barrier in self._written:
+                if barrier.after <= last:
+                    floors[barrier.inode] = max(floors.get(barrier.inode, 0), barrier.upto)
+            worlds += (World(kept, horizon, floors) for kept in dict.fromkeys(self._kept(horizon)))
+        return WorldList(tuple(worlds))
+
+    def _kept(self, horizon: int) -> list[tuple[Entry, ...]]:
+        """The names on top of a commit at `horizon`: what must be, and what may be as well."""
+        sets = [dict(self._ahead)]
+        if self._model.logs_more and self._synced:
+            latest = max(self._synced.values())
+            before = [each for each in self._entries if each.number < latest]
+            moved = {e.number: latest for e in before if e.inode in self._synced}
+            sets.append(sets[0] | moved)
+            directories = {
+                slot.directory for e in before if e.number in sets[1] for slot in e.slots
+            }
+            near = {
+                e.number: latest
+                for e in before
+                if any(slot.directory in directories for slot in e.slots)
+            }
+            sets.append(sets[1] | near)
+        return [self._complete(each, horizon) for each in sets]
+
+    def _complete(self, ahead: dict[int, int], horizon: int) -> tuple[Entry, ...]:
+        """Add what the synced names need: new directories above them, names that they displaced."""
+        later = [e for e in self._entries if e.number >= max(horizon, self._committed)]
+        ahead = dict(ahead)
+        while True:
+            more: dict[int, int] = {}
+            for entry in later:
+                synced_at = ahead.get(entry.number)
+                if synced_at is None:
+                    continue
+                for slot in entry.slots[-1:]:
+                    more |= self._directory(later, slot.directory, synced_at)
+                    if self._model.keeps_displaced:
+                        more |= self._displaced(later, slot, entry)
+            if more.keys() <= ahead.keys():
+                break
+            ahead = more | ahead
+        return tuple(
+            e
+            for e in self._entries
+            if e.number >= self._committed and (e.number < horizon or e.number in ahead)
+        )
+
+    @staticmethod
+    def _directory(later: list[Entry], directory: int, before: int) -> dict[int, int]:
+        """The names of a directory that is new since the commit."""
+        mine = [each for each in later if each.inode == directory and each.number < before]
+        return {each.number: before for each in mine} if mine and mine[0].created else {}
+
+    @staticmethod
+    def _displaced(later: list[Entry], slot: Slot, taker: Entry) -> dict[int, int]:
+        """What happened to the file that had this name in the commit, before it was taken."""
+        first = next(each for each in later if slot in each.slots)
+        if first.removed != slot:
+            return {}
+        return {
+            each.number: taker.number
+            for each in later
+            if each.inode == first.inode and each.number < taker.number
+        }

@@ -1,0 +1,107 @@
+"""What a persistence model is: the rules by which a crash keeps some changes and loses others.
+
+A model is asked, for one cut of a log, for its *worlds*: each is a set of names that may have
+survived together, with the limits that it puts on what the files then hold. Below a world every
+file's content is chosen on its own (`contents.py`), so a crash state is a world and one choice a
+file. The models in prose: docs/persistence-models.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from crashsim.model.operations import Entry, Log, Operation
+
+
+@dataclass(frozen=True, slots=True)
+class DataRules:
+    """How file content reaches the disk.
+
+    :ivar independent: nothing is ordered: any part of any change, without what was before it.
+    :ivar size_after_data: a file's new size is recorded once the page that it ends in is written.
+    :ivar copy_on_write: written data becomes visible with the metadata that points to it, only.
+    :ivar unit_bytes: what the device writes whole; for copy on write, what is checksummed as one.
+    :ivar page_bytes: what the kernel writes back as one.
+    """
+
+    independent: bool = False
+    size_after_data: bool = False
+    copy_on_write: bool = False
+    unit_bytes: int = 512
+    page_bytes: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One set of names that may survive, and what that means for the files.
+
+    :ivar kept: the surviving changes of names among those that are not settled, in order.
+    :ivar horizon: no metadata change of a file (size, mode, truncation) with this number or a
+        later one can have survived, but for those below the file's floor.
+    :ivar floors: for each inode: its changes below this number have survived, all of them.
+    """
+
+    kept: tuple[Entry, ...]
+    horizon: int
+    floors: Mapping[int, int]
+
+    def floor(self, inode: int) -> int:
+        """Changes of this file below this number have survived."""
+        return self.floors.get(inode, 0)
+
+
+class Worlds(Protocol):
+    """The worlds of one cut, by index. In the first nothing is lost, and no world's floors are
+    below those of the last."""
+
+    @property
+    def count(self) -> int:
+        """How many there are; it may be far too many to go through."""
+
+    def world(self, index: int) -> World:
+        """One of them."""
+
+
+class Tracker(Protocol):
+    """What a model knows of one log, as far as it has been shown."""
+
+    def observe(self, operation: Operation) -> None:
+        """The next operation of the log has been made (a sync: has returned)."""
+
+    @property
+    def settled(self) -> int:
+        """Every change of names below this number has survived in every world."""
+
+    def worlds(self, cut: int) -> Worlds:
+        """What may be left at a power cut before the operation numbered `cut`."""
+
+
+class Model(Protocol):
+    """A persistence model."""
+
+    @property
+    def name(self) -> str:
+        """As on the command line."""
+
+    @property
+    def data(self) -> DataRules:
+        """How file content behaves."""
+
+    def start(self, log: Log) -> Tracker:
+        """Begin with a log, nothing of it seen yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldList:
+    """Worlds that are few enough to be listed."""
+
+    items: tuple[World, ...]
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.items)
+
+    def world(self, index: int) -> World:
+        """One of them."""
+        return self.items[index]

@@ -1,0 +1,7 @@
+"""`python -m impl`: the store's command line."""
+
+import sys
+
+from impl.cli import main
+
+sys.exit(main())

@@ -1,0 +1,1 @@
+"""How what is written becomes durable: components, policy, methods, and the system calls."""

@@ -1,0 +1,204 @@
+"""The fsync methods' protocol: how one is written, and what it is given.
+
+A method decides *how* a transaction's files become durable: when which of them is synced, and
+where they wait until then. What is to be synced is the policy's choice (`core.fsync`); in which
+order files appear is the transaction's. A method is one class, derived from `FsyncMethod`; it
+overrides the hooks that it needs. One instance serves one transaction, which calls
+
+1. `home` for every temporary file that is made, `staged` once it is complete;
+2. at the transaction's end, for each phase (objects, index, references):
+   `publishing` before its first file appears, `published` after its last;
+3. `removing` before anything is unlinked, `removed` after;
+4. or `aborted`, after the temporaries are gone, if anything failed.
+
+A method states in `guarantee` what holds after a crash, for each filesystem family, when every
+component is synced (`core.fsync=all`). The property tests hold it to exactly that.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
+
+from impl.durability.components import Component, Phase
+from impl.durability.names import Names
+from impl.durability.policy import Policy
+from impl.durability.port import WRITE_OUT, Port
+from impl.errors import SyncFailed
+
+PROPERTIES = ("recoverable", "intact", "durable", "atomic", "usable")
+"""What may hold after a crash: it opens; what is there is whole; promises hold; each transaction
+is wholly there or not at all; one can go on."""
+
+Guarantee = Mapping[str, frozenset[str]]
+"""Filesystem family (`ext4`, `xfs`, `btrfs`, `f2fs`) -> the properties that hold on it."""
+
+FAMILIES = ("ext4", "xfs", "btrfs", "f2fs")
+
+ALL_PROPERTIES = frozenset(PROPERTIES)
+
+
+def guaranteed(*properties: str, on: Sequence[str] = FAMILIES) -> dict[str, frozenset[str]]:
+    """The same properties on each of the families. Combine several with `|`."""
+    unknown = set(properties) - ALL_PROPERTIES
+    if unknown:
+        raise ValueError(f"no such properties: {sorted(unknown)}; known: {PROPERTIES}")
+    return dict.fromkeys(on, frozenset(properties))
+
+
+class StagedFile(Protocol):
+    """What a method sees of a file.
+
+    :ivar component: what kind of file it is.
+    :ivar temporary: its path now.
+    :ivar final: its path once it is published.
+    :ivar descriptor: open while `staged` runs; closed by the transaction right after.
+    :ivar bulk: one of many of its kind; False for what git writes outside of its object
+        transactions (commit objects, tags).
+    """
+
+    @property
+    def component(self) -> Component: ...  # noqa: D102
+    @property
+    def temporary(self) -> str: ...  # noqa: D102
+    @property
+    def final(self) -> str: ...  # noqa: D102
+    @property
+    def descriptor(self) -> int: ...  # noqa: D102
+    @property
+    def bulk(self) -> bool: ...  # noqa: D102
+
+
+class Surroundings(Protocol):
+    """What a transaction offers its method.
+
+    :ivar port: the door to the operating system.
+    :ivar policy: what is to be synced.
+    :ivar git_directory: the repository's directory.
+    :ivar names: makes unused names, and knows the directories that were created.
+    """
+
+    @property
+    def port(self) -> Port: ...  # noqa: D102
+    @property
+    def policy(self) -> Policy: ...  # noqa: D102
+    @property
+    def git_directory(self) -> str: ...  # noqa: D102
+    @property
+    def names(self) -> Names: ...  # noqa: D102
+
+    def open_lock(self, component: Component) -> int | None:
+        """The descriptor of a lock of this kind that is held and not yet staged, if any."""
+
+
+class FsyncMethod:
+    """The base of all methods: hooks that do nothing, and the primitives to sync with.
+
+    Hooks may raise SyncFailed (the primitives do) or OSError: the transaction then aborts.
+    """
+
+    name: ClassVar[str]
+    """As in `core.fsyncMethod`."""
+
+    guarantee: ClassVar[Guarantee]
+    """What holds after a crash under `core.fsync=all`, by filesystem family."""
+
+    appends_in_place: ClassVar[bool] = True
+    """Whether a reflog's new line is appended to the file, as git does. False: the transaction
+    writes the whole log anew beside it, and stages that."""
+
+    covers_state: ClassVar[bool] = False
+    """Whether reflogs and state files (HEAD as a symbolic reference, config) are synced where
+    references are. git never syncs them, so its own methods do not."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        """For one transaction."""
+        self.surroundings = surroundings
+        self.port = surroundings.port
+
+    def home(self, component: Component, final: str, bulk: bool) -> str:
+        """The path under which the complete file waits to be published.
+
+        `final` itself: it waits under a temporary name in the directory of `final`. Another path:
+        it is linked to that (a quarantine) once staged, and moved to `final` when published.
+        """
+        return final
+
+    def staged(self, file: StagedFile) -> bool:
+        """A file is complete, its descriptor still open. True: make it visible at once."""
+        return False
+
+    def publishing(self, phase: Phase, files: Sequence[StagedFile]) -> None:
+        """The files of a phase (perhaps none) are about to appear under their final names."""
+
+    def appended(self, path: str, descriptor: int) -> None:
+        """A line was appended in place to a reflog; its reference appears after this."""
+
+    def published(self, phase: Phase, files: Sequence[StagedFile]) -> None:
+        """The files of a phase (perhaps none) have appeared."""
+
+    def removing(self, paths: Sequence[str]) -> None:
+        """All is visible. The paths (perhaps none) are about to be unlinked."""
+
+    def removed(self, promised: Sequence[str]) -> None:
+        """All is unlinked; of these paths (perhaps none) the absence itself is a promise."""
+
+    def aborted(self) -> None:
+        """The transaction failed; its temporary files are gone already."""
+
+    # What the hooks are written with.
+
+    def wants(self, component: Component) -> bool:
+        """Whether the policy has files of this kind made durable."""
+        if self.covers_state and component in (Component.REFLOG, Component.OTHER):
+            component = Component.REFERENCE
+        return self.surroundings.policy.wants(component)
+
+    def flush(self, descriptor: int) -> None:
+        """fsync(2): the file's content and metadata, and the device's cache. Raises SyncFailed."""
+        try:
+            self.port.fsync(descriptor)
+        except OSError as error:
+            raise SyncFailed(_sync_message("fsync", error)) from error
+
+    def write_out(self, descriptor: int) -> None:
+        """Have the file's pages written, without metadata or a device flush; else `flush`."""
+        try:
+            self.port.sync_file_range(descriptor, 0, 0, WRITE_OUT)
+        except OSError:
+            # Not every filesystem has it, and an error says nothing about the pages: fsync
+            # reports it again if it was one.
+            self.flush(descriptor)
+
+    def flush_path(self, path: str) -> None:
+        """`flush` of a file or directory by name: an inode's pages belong to no descriptor."""
+        descriptor = self.port.open(path, os.O_RDONLY)
+        try:
+            self.flush(descriptor)
+        finally:
+            self.port.close(descriptor)
+
+    def flush_dummy(self, directory: str) -> None:
+        """Flush an empty file: on a filesystem with one journal that carries the rest along."""
+        path = self.surroundings.names.unused(f"{directory}/bulk_fsync_")
+        descriptor = self.port.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            self.flush(descriptor)
+        finally:
+            self.port.close(descriptor)
+            self.port.unlink(path)
+
+    def sync_filesystem(self) -> None:
+        """syncfs(2) of the repository's filesystem: all that anybody wrote. Raises SyncFailed."""
+        descriptor = self.port.open(self.surroundings.git_directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.port.sync_filesystem(descriptor)
+        except OSError as error:
+            raise SyncFailed(_sync_message("syncfs", error)) from error
+        finally:
+            self.port.close(descriptor)
+
+
+def _sync_message(call: str, error: OSError) -> str:
+    return (
+        f"{call} failed: {error.strerror}. Nothing more was published; check the disk, then repeat"
+    )

@@ -1,0 +1,31 @@
+"""`barrier`: git's original design: objects unsynced, one sync before anything refers to them.
+
+Source: Linus Torvalds, quoted in "Re: [PATCH] enable core.fsyncObjectFiles by default", git mailing
+list, January 2018: a new object file is not reachable, so it may be written without a sync; then
+comes a sync, before the index or a reference is written.
+"""
+
+from collections.abc import Sequence
+
+from impl.durability.components import Component, Phase
+from impl.durability.method import FsyncMethod, StagedFile, guaranteed
+
+
+class Barrier(FsyncMethod):
+    """One syncfs(2) before the first index or reference appears. Objects appear at once."""
+
+    name = "barrier"
+    guarantee = guaranteed("recoverable", "intact")
+
+    _unsynced = False
+
+    def staged(self, file: StagedFile) -> bool:
+        """Nothing is synced yet."""
+        self._unsynced = self._unsynced or self.wants(file.component)
+        return file.component is Component.LOOSE_OBJECT
+
+    def publishing(self, phase: Phase, files: Sequence[StagedFile]) -> None:
+        """The sync also covers the index and the references, which are written, not renamed."""
+        if phase is not Phase.OBJECTS and files and self._unsynced:
+            self.sync_filesystem()
+            self._unsynced = False

@@ -1,0 +1,56 @@
+"""`strict`: POSIX at its word: a file's fsync makes that file durable, a directory's its names.
+
+Nothing is assumed of a journal. Every file is synced before it gets its name, and the directory of
+every name before anything that refers to it appears, or is removed, or is promised.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from impl.durability.components import Component, Phase
+from impl.durability.method import FsyncMethod, StagedFile, Surroundings, guaranteed
+
+
+class Strict(FsyncMethod):
+    """fsync(2) of every file, and of every directory in which a name was made or removed."""
+
+    name = "strict"
+    guarantee = guaranteed("recoverable", "intact", "durable", "atomic", "usable")
+    covers_state = True
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        """For one transaction."""
+        super().__init__(surroundings)
+        self._directories_synced = 0
+        self._appended: list[str] = []
+
+    def staged(self, file: StagedFile) -> bool:
+        """Each file by itself."""
+        if self.wants(file.component):
+            self.flush(file.descriptor)
+        return False
+
+    def appended(self, path: str, descriptor: int) -> None:
+        """A reflog's line is durable before its reference appears; so is a new log's name."""
+        if self.wants(Component.REFLOG):
+            self.flush(descriptor)
+            self._sync_directories([path])
+
+    def published(self, phase: Phase, files: Sequence[StagedFile]) -> None:
+        """The names of one phase are durable before the next one's appear."""
+        self._sync_directories(file.final for file in files if self.wants(file.component))
+
+    def removed(self, promised: Sequence[str]) -> None:
+        """A removal that is a promise is made durable as any other name."""
+        if self.wants(Component.REFERENCE):
+            self._sync_directories(promised)
+
+    def _sync_directories(self, paths: Iterable[str]) -> None:
+        """The parents of these paths, and of the directories made since the last time."""
+        created = self.surroundings.names.created
+        parents = {os.path.dirname(path) for path in paths}
+        if parents:
+            parents |= {os.path.dirname(path) for path in created[self._directories_synced :]}
+            self._directories_synced = len(created)
+        for directory in sorted(parents):
+            self.flush_path(directory)

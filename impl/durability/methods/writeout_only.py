@@ -1,0 +1,21 @@
+"""`writeout-only`: every file's pages are handed to the device, which is never told to keep them.
+
+git's `core.fsyncMethod=writeout-only` (git-config(1)): sync_file_range(2) writes no metadata and
+flushes no cache, and so a power cut may take all of it.
+"""
+
+from impl.durability.components import Component
+from impl.durability.method import FsyncMethod, StagedFile, guaranteed
+
+
+class WriteoutOnly(FsyncMethod):
+    """One writeout per file of a wanted component, and an fsync(2) where that is not to be had."""
+
+    name = "writeout-only"
+    guarantee = guaranteed("recoverable")
+
+    def staged(self, file: StagedFile) -> bool:
+        """Write out; loose objects appear at once, for nothing visible refers to them yet."""
+        if self.wants(file.component):
+            self.write_out(file.descriptor)
+        return file.component is Component.LOOSE_OBJECT

@@ -1,0 +1,1 @@
+"""References: names for objects, and the history of what they named."""

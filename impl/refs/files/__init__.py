@@ -1,0 +1,1 @@
+"""References in files: loose, packed, and their reflogs."""

@@ -1,0 +1,1 @@
+"""References in reftables: the file format, the stack of tables, compaction."""

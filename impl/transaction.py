@@ -1,0 +1,301 @@
+"""RepoTransaction: the one place that decides when anything becomes visible, and when it is synced.
+
+Every writer hands over what it wrote and says what it is (a component) and where it is to appear.
+In which moment it is synced is the fsync method's choice (`impl.durability.method`). In which order
+things happen is this module's: objects, packs with each .idx last, the multi-pack-index, the index,
+reflogs, references; then removals. The transaction's end is the only place that promises anything.
+
+If a transaction fails, its temporary files and locks are removed. What was already visible stays:
+up to the references that is only what nothing refers to yet.
+"""
+
+import errno
+import os
+from typing import NamedTuple
+
+from impl.durability.components import (
+    OBJECT_COMPONENTS,
+    Component,
+    Phase,
+    object_rank,
+    phase_of,
+)
+from impl.durability.method import FsyncMethod
+from impl.durability.names import LOCK_SUFFIX, Names, Publication
+from impl.durability.policy import Policy
+from impl.durability.port import Bytes, Port, read_file, write_all
+
+_COPIED_REFLOG_BYTES_MAX = 1 << 20
+"""A longer reflog is appended to in place under every method: copying it would cost too much."""
+
+
+class Staged(NamedTuple):
+    """One file on its way: under its temporary name, its descriptor open until it is staged.
+
+    :ivar component: what kind of file it is: decides whether the policy wants it synced.
+    :ivar temporary: its path now (a `.lock` for what git locks: index, refs, midx).
+    :ivar final: its path once it is published.
+    :ivar descriptor: open for writing; the transaction syncs and closes it when it is staged.
+    :ivar bulk: one of many of its kind (git's object transactions); False for what git writes
+        outside of them: commit objects, tags.
+    """
+
+    component: Component
+    temporary: str
+    final: str
+    descriptor: int
+    publication: Publication
+    bulk: bool = True
+
+
+class RepoTransaction:
+    """What one command changes in a repository. Made by `Repository.transaction`.
+
+    :ivar port: the door to the operating system.
+    :ivar policy: what is to be synced.
+    :ivar git_directory: the repository's directory.
+    :ivar names: makes unused names and directories.
+    :ivar depth: how many operations are nested in it.
+    :ivar is_doomed: whether a nested operation failed, so that it cannot be committed.
+    """
+
+    def __init__(
+        self, port: Port, git_directory: str, policy: Policy, method: type[FsyncMethod]
+    ) -> None:
+        """Nothing is written before a writer asks for it."""
+        self.port = port
+        self.policy = policy
+        self.git_directory = git_directory
+        self.depth = 0
+        self.is_doomed = False
+        self._drafts: dict[str, Staged] = {}
+        self._pending: dict[str, Staged] = {}
+        self._locks: list[str] = []
+        self._appends: dict[str, list[bytes]] = {}
+        self._removals: dict[str, bool] = {}
+        self._empty_directories: list[str] = []
+        self.names = Names(port)
+        self._method = method(self)
+
+    # What writers call.
+
+    def create(
+        self,
+        component: Component,
+        final: str,
+        *,
+        prefix: str = "tmp_obj_",
+        publication: Publication = Publication.LINK,
+        bulk: bool = True,
+        mode: int = 0o444,
+    ) -> Staged:
+        """Make an empty temporary file for `final`, open for reading and writing.
+
+        Its name is `prefix` and a few characters, in the directory where the method wants it;
+        missing directories are made. Raises OSError.
+        """
+        home = self._method.home(component, final, bulk)
+        directory = home[: home.rfind("/") + 1]
+        temporary, descriptor = self.names.create_unused(directory + prefix, mode)
+        draft = Staged(component, temporary, final, descriptor, publication, bulk)
+        self._drafts[temporary] = draft
+        return draft
+
+    def lock(self, component: Component, final: str, *, mode: int = 0o666) -> Staged:
+        """Create `final`.lock, which is to replace `final`: to be written, and then staged.
+
+        A file that this transaction has staged for `final` before is written anew.
+        Raises LockHeld if the lock is another's.
+        """
+        temporary = final + LOCK_SUFFIX
+        earlier = self._pending.pop(final, None)
+        if earlier is not None and earlier.temporary == temporary:
+            descriptor = self.port.open(temporary, os.O_RDWR | os.O_TRUNC)
+        else:
+            descriptor = self.names.create_lock(temporary, mode)
+        draft = Staged(component, temporary, final, descriptor, Publication.RENAME, bulk=False)
+        self._drafts[temporary] = draft
+        return draft
+
+    def hold(self, final: str) -> None:
+        """Create `final`.lock, empty, and keep it to the end: nobody else changes `final`.
+
+        Raises LockHeld if the lock is another's; a lock of this transaction is enough.
+        """
+        lock = final + LOCK_SUFFIX
+        if lock in self._locks or lock in self._drafts or final in self._pending:
+            return
+        self.port.close(self.names.create_lock(lock, 0o666))
+        self._locks.append(lock)
+
+    def stage(self, staged: Staged) -> None:
+        """Take over a complete file, from `create` or `lock`, or made by the writer itself."""
+        self._drafts[staged.temporary] = staged
+        at_once = self._method.staged(staged)
+        self._drafts[staged.temporary] = staged._replace(descriptor=-1)
+        self.port.close(staged.descriptor)
+        temporary = staged.temporary
+        home = self._method.home(staged.component, staged.final, staged.bulk)
+        if home != staged.final:
+            self.names.give(staged.temporary, home, staged.publication)
+            staged = staged._replace(temporary=home)
+        earlier = self._pending.pop(staged.final, None)
+        if earlier is not None and earlier.temporary != staged.temporary:
+            self._unlink_if_there(earlier.temporary)
+        if at_once:
+            self._publish(staged)
+        else:
+            self._pending[staged.final] = staged
+        del self._drafts[temporary]
+
+    def discard(self, draft: Staged) -> None:
+        """Give up a file from `create` or `lock`: it, or the lock, is gone at once."""
+        del self._drafts[draft.temporary]
+        self.port.close(draft.descriptor)
+        self._unlink_if_there(draft.temporary)
+
+    def write(
+        self,
+        component: Component,
+        final: str,
+        content: Bytes,
+        *,
+        publication: Publication = Publication.RENAME,
+        bulk: bool = True,
+    ) -> None:
+        """Write one file whose content is at hand: makes a temporary, writes it, stages it.
+
+        Objects and packs get a temporary name of their own, everything else is locked (LockHeld).
+        """
+        if component in OBJECT_COMPONENTS:
+            draft = self.create(component, final, publication=publication, bulk=bulk)
+        else:
+            draft = self.lock(component, final)
+        write_all(self.port, draft.descriptor, content)
+        self.stage(draft)
+
+    def append(self, component: Component, path: str, line: bytes) -> None:
+        """Append to a file (a reflog) before any reference of this transaction appears."""
+        self._appends.setdefault(path, []).append(line)
+
+    def remove(self, path: str, *, promised: bool = False) -> None:
+        """Unlink a file once everything staged is visible, and durable if the method says so.
+
+        :param promised: its absence is what is being recorded (a deleted reference), so that it
+            has to be durable itself; False for what has merely become superfluous.
+        """
+        self._removals[path] = self._removals.get(path, False) or promised
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory after the files, if it is empty then."""
+        self._empty_directories.append(path)
+
+    def current(self, final: str) -> str:
+        """Where the content staged for `final` can be read now: its temporary or final path."""
+        staged = self._pending.get(final)
+        return final if staged is None else staged.temporary
+
+    def settle(self) -> None:
+        """Make the objects staged so far visible, as git ends its object transaction early.
+
+        Within a nested operation nothing happens: the outermost one says when.
+        """
+        if self.depth <= 1:
+            self._publish_phase(Phase.OBJECTS)
+
+    # What only the method asks for.
+
+    def open_lock(self, component: Component) -> int | None:
+        """The descriptor of a lock of this kind that is held and not yet staged, if any."""
+        for draft in self._drafts.values():
+            if draft.component is component and draft.temporary.endswith(LOCK_SUFFIX):
+                return draft.descriptor
+        return None
+
+    # What the repository calls.
+
+    def commit(self) -> None:
+        """Publish everything, in order, synced as the method says. Raises SyncFailed, OSError."""
+        self._stage_appends()
+        for phase in Phase:
+            self._publish_phase(phase)
+        removals = list(self._removals)
+        self._method.removing(removals)
+        for path in removals:
+            self._unlink_if_there(path)
+        for directory in self._empty_directories:
+            self._remove_directory_if_empty(directory)
+        self._method.removed([path for path, promised in self._removals.items() if promised])
+        self._release()
+
+    def abort(self) -> None:
+        """Remove what is not visible: temporaries, quarantine, locks."""
+        self._release()
+        self._method.aborted()
+
+    # Inside.
+
+    def _publish_phase(self, phase: Phase) -> None:
+        files = [file for file in self._pending.values() if phase_of(file.component) is phase]
+        if phase is Phase.OBJECTS:
+            files.sort(key=lambda file: object_rank(file.component, file.final))
+        elif phase is Phase.REFERENCES:
+            files.sort(key=lambda file: file.component is not Component.REFLOG)
+        self._method.publishing(phase, files)
+        if phase is Phase.REFERENCES:
+            for path, lines in self._appends.items():
+                self._append_in_place(path, lines)
+            self._appends.clear()
+        for file in files:
+            self._publish(file)
+            del self._pending[file.final]
+        self._method.published(phase, files)
+
+    def _publish(self, file: Staged) -> None:
+        self.names.give(file.temporary, file.final, file.publication)
+
+    def _append_in_place(self, path: str, lines: list[bytes]) -> None:
+        descriptor = self.names.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            write_all(self.port, descriptor, b"".join(lines))
+            self._method.appended(path, descriptor)
+        finally:
+            self.port.close(descriptor)
+
+    def _stage_appends(self) -> None:
+        """Turn appends into whole new files: if the method wants it, or there is one already."""
+        for path in list(self._appends):
+            if self._method.appends_in_place and path not in self._pending:
+                continue
+            try:
+                earlier = read_file(self.port, self.current(path))
+            except FileNotFoundError:
+                earlier = b""
+            if len(earlier) <= _COPIED_REFLOG_BYTES_MAX or path in self._pending:
+                added = b"".join(self._appends.pop(path))
+                self.write(Component.REFLOG, path, earlier + added)
+
+    def _release(self) -> None:
+        for draft in self._drafts.values():
+            if draft.descriptor >= 0:
+                self.port.close(draft.descriptor)
+        for path in (*self._drafts, *(file.temporary for file in self._pending.values())):
+            self._unlink_if_there(path)
+        for path in self._locks:
+            self._unlink_if_there(path)
+        self._drafts.clear()
+        self._pending.clear()
+        self._locks.clear()
+
+    def _unlink_if_there(self, path: str) -> None:
+        try:
+            self.port.unlink(path)
+        except FileNotFoundError:
+            return
+
+    def _remove_directory_if_empty(self, path: str) -> None:
+        try:
+            self.port.remove_directory(path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+                raise

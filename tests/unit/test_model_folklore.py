@@ -1,0 +1,325 @@
+"""What storage engineers know of crashes, told by the persistence models."""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from crashsim.model.models import MODELS
+from crashsim.model.operations import Log
+from crashsim.model.simulated import WRITE_OUT_AND_WAIT, Simulated
+from crashsim.model.states import CrashState, crash_states
+from crashsim.model.tree import Tree
+
+NEW = b"new content"
+ZEROS = bytes(len(NEW))
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+ALL = list(MODELS)
+IN_ORDER = ["ext4-ordered", "ext4-writeback", "xfs", "ntfs", "apfs"]
+
+
+def put(
+    machine: Simulated, path: str, content: bytes = NEW, *, fsync: bool = False, pages: bool = False
+) -> None:
+    descriptor = machine.open(path, CREATE)
+    machine.write(descriptor, content)
+    if pages:
+        machine.sync_file_range(descriptor, 0, 0, WRITE_OUT_AND_WAIT)
+    if fsync:
+        machine.fsync(descriptor)
+    machine.close(descriptor)
+
+
+def fsync(machine: Simulated, path: str) -> None:
+    descriptor = machine.open(path, os.O_RDONLY)
+    machine.fsync(descriptor)
+    machine.close(descriptor)
+
+
+def append(machine: Simulated, path: str, content: bytes) -> None:
+    descriptor = machine.open(path, os.O_WRONLY | os.O_APPEND)
+    machine.write(descriptor, content)
+    machine.close(descriptor)
+
+
+def states(log: Log, model: str) -> list[CrashState]:
+    return list(crash_states(log, MODELS[model]))
+
+
+def outcomes(machine: Simulated, model: str, path: str = "f") -> set[bytes | None]:
+    return {state.tree.content(path) for state in states(machine.log, model)}
+
+
+def after_promise(machine: Simulated, model: str, path: str = "f") -> set[bytes | None]:
+    found = states(machine.log, model)
+    return {state.tree.content(path) for state in found if state.promises}
+
+
+def replaced(*, fsync_file: bool) -> Simulated:
+    machine = Simulated(Tree.of({"f": b"old"}))
+    put(machine, "tmp", fsync=fsync_file)
+    machine.rename("tmp", "f")
+    return machine
+
+
+def renamed_to_new_name(*, fsync_file: bool) -> Simulated:
+    machine = Simulated()
+    put(machine, "tmp", fsync=fsync_file)
+    machine.rename("tmp", "f")
+    return machine
+
+
+@pytest.mark.parametrize("model", ["posix", "xfs", "ext4-writeback", "btrfs", "f2fs", "ntfs"])
+def test_rename_without_fsync_may_leave_an_empty_file(model: str) -> None:
+    assert b"" in outcomes(replaced(fsync_file=False), model)
+    assert b"" in outcomes(renamed_to_new_name(fsync_file=False), model)
+
+
+def test_ext4_orders_replace_by_rename_but_not_rename_to_a_new_name() -> None:
+    assert outcomes(replaced(fsync_file=False), "ext4-ordered") == {b"old", NEW}
+    fresh = outcomes(renamed_to_new_name(fsync_file=False), "ext4-ordered")
+    assert fresh == {None, b"", ZEROS, NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_then_rename_is_atomic_everywhere(model: str) -> None:
+    assert outcomes(replaced(fsync_file=True), model) == {b"old", NEW}
+    assert outcomes(renamed_to_new_name(fsync_file=True), model) == {None, NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_without_fsync_of_the_directory_a_rename_is_not_durable(model: str) -> None:
+    machine = replaced(fsync_file=True)
+    machine.promise("f is new")
+    assert after_promise(machine, model) == {b"old", NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_strict_is_durable_everywhere(model: str) -> None:
+    machine = replaced(fsync_file=True)
+    fsync(machine, "/")
+    machine.promise("f is new")
+    assert after_promise(machine, model) == {NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_a_name_is_durable_with_the_file_but_on_posix(model: str) -> None:
+    machine = Simulated()
+    put(machine, "f", fsync=True)
+    machine.promise("f is there")
+    lost_name: set[bytes | None] = {None} if model == "posix" else set()
+    assert after_promise(machine, model) == {NEW} | lost_name
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_after_rename_is_too_late(model: str) -> None:
+    machine = replaced(fsync_file=False)
+    fsync(machine, "f")
+    machine.promise("f is new")
+    bad = set() if model == "ext4-ordered" else {b""}
+    assert outcomes(machine, model) >= {b"old", NEW} | bad
+    assert after_promise(machine, model) == {NEW} | ({b"old"} if model == "posix" else set())
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_unlink_before_the_link_is_durable_loses_the_file_on_posix_only(model: str) -> None:
+    machine = Simulated(Tree.of({"a": NEW}))
+    machine.link("a", "b")
+    machine.unlink("a")
+    nothing_left = any(not state.tree for state in states(machine.log, model))
+    assert nothing_left == (model == "posix")
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_unlink_of_the_old_before_the_new_is_durable(model: str) -> None:
+    """Only where names are not kept in order can the deletion overtake."""
+    machine = Simulated(Tree.of({"old": b"content"}))
+    put(machine, "new", fsync=True)
+    machine.unlink("old")
+    nothing_left = any(not state.tree for state in states(machine.log, model))
+    assert nothing_left == (model == "posix")
+
+
+def batch(*, in_order: bool = True) -> Simulated:
+    """git's batch: write out, one fsync of a file made for it, then the name that matters."""
+    machine = Simulated(Tree.of({"objects/keep": b""}))
+    if in_order:
+        put(machine, "objects/f", pages=True)
+        put(machine, "objects/dummy", b"", fsync=True)
+    else:
+        put(machine, "objects/dummy", b"", fsync=True)
+        put(machine, "objects/f", pages=True)
+    machine.promise("f is there")
+    return machine
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_one_fsync_carries_data_written_out_before_where_there_is_one_log(model: str) -> None:
+    assert after_promise(batch(), model, "objects/f") == {NEW}
+    assert after_promise(batch(in_order=False), model, "objects/f") >= {NEW, None}
+
+
+@pytest.mark.parametrize("model", ["posix", "btrfs", "f2fs"])
+def test_one_fsync_carries_nothing_where_files_are_synced_one_by_one(model: str) -> None:
+    assert after_promise(batch(), model, "objects/f") >= {NEW, None, b""}
+
+
+def two_files(*, second: Callable[[Simulated], None]) -> Simulated:
+    machine = Simulated()
+    put(machine, "f")
+    second(machine)
+    machine.promise("done")
+    return machine
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_of_one_file_does_not_bring_the_data_of_another(model: str) -> None:
+    machine = two_files(second=lambda machine: put(machine, "g", fsync=True))
+    found = after_promise(machine, model)
+    assert b"" in found
+    assert (None in found) == (model in ("posix", "btrfs", "f2fs"))
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_syncfs_brings_everything(model: str) -> None:
+    def syncfs(machine: Simulated) -> None:
+        descriptor = machine.open("/", os.O_RDONLY)
+        machine.sync_filesystem(descriptor)
+
+    assert after_promise(two_files(second=syncfs), model) == {NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_sync_file_range_alone_promises_nothing(model: str) -> None:
+    machine = Simulated()
+    put(machine, "f", pages=True)
+    machine.promise("f is there")
+    assert after_promise(machine, model) >= {None, b"", NEW}
+
+
+def test_f2fs_fsync_of_a_directory_is_a_checkpoint_but_brings_no_data() -> None:
+    machine = two_files(second=lambda machine: fsync(machine, "/"))
+    assert after_promise(machine, "f2fs") == {b"", ZEROS, NEW}
+
+
+def test_f2fs_checkpoint_has_what_was_written_out() -> None:
+    machine = Simulated()
+    put(machine, "f", pages=True)
+    fsync(machine, "/")
+    machine.promise("f is there")
+    assert after_promise(machine, "f2fs") == {NEW}
+
+
+def name_taken_over() -> Simulated:
+    """xfstests generic/342: rename a file away, make a new one of its name, fsync that one."""
+    machine = Simulated(Tree.of({"a": b"first"}))
+    machine.rename("a", "b")
+    put(machine, "a", b"second", fsync=True)
+    machine.promise("a is second")
+    return machine
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_a_file_renamed_away_survives_the_fsync_of_its_successor_but_on_f2fs(model: str) -> None:
+    found = [state.tree for state in states(name_taken_over().log, model) if state.promises]
+    first_is_lost = any(
+        tree.content("b") is None and tree.content("a") != b"first" for tree in found
+    )
+    assert first_is_lost == (model in ("posix", "f2fs"))
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_fsync_of_a_renamed_file_commits_its_new_name(model: str) -> None:
+    machine = Simulated(Tree.of({"a": b"first", "d/keep": b""}))
+    machine.rename("a", "d/b")
+    fsync(machine, "d/b")
+    machine.promise("moved")
+    assert after_promise(machine, model, "d/b") == {b"first"}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_of_a_file_in_a_renamed_directory(model: str) -> None:
+    """The directory's new name goes along only where its record lies before one of the file's."""
+    machine = Simulated(Tree.of({"d/f": b"first"}))
+    machine.rename("d", "e")
+    append(machine, "e/f", b", second")
+    fsync(machine, "e/f")
+    machine.promise("e/f is longer")
+    found = {
+        (state.tree.content("e/f"), state.tree.content("d/f"))
+        for state in states(machine.log, model)
+        if state.promises
+    }
+    whole = b"first, second"
+    there = {(whole, None)}
+    assert found == (there if model in IN_ORDER else there | {(None, whole)})
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_fsync_of_an_unchanged_file_commits_nothing(model: str) -> None:
+    machine = Simulated(Tree.of({"d/f": b"first"}))
+    machine.rename("d", "e")
+    fsync(machine, "e/f")
+    machine.promise("")
+    assert after_promise(machine, model, "e/f") == {b"first", None}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_append_to_a_block_that_is_there(model: str) -> None:
+    """The size may be recorded without the data: zeros, unless it waits for the data's I/O."""
+    machine = Simulated(Tree.of({"f": b"old "}))
+    append(machine, "f", b"new")
+    expected = {b"old ", b"old new"}
+    if model not in ("xfs", "btrfs", "apfs"):
+        expected.add(b"old \0\0\0")
+    assert outcomes(machine, model) == expected
+
+
+@pytest.mark.parametrize("model", ["ext4-ordered", "xfs", "f2fs", "posix"])
+def test_a_long_append_may_be_torn(model: str) -> None:
+    machine = Simulated(Tree.of({"f": b"old "}))
+    append(machine, "f", b"n" * 8192)
+    found = outcomes(machine, model)
+    assert any(each and b"n" in each and each != b"old " + b"n" * 8192 for each in found)
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_overwriting_in_place_is_torn_but_where_it_is_copied(model: str) -> None:
+    machine = Simulated(Tree.of({"f": b"o" * 1024}))
+    descriptor = machine.open("f", os.O_WRONLY)
+    machine.write(descriptor, b"n" * 1024)
+    found = outcomes(machine, model)
+    torn = b"n" * 512 + b"o" * 512
+    assert found >= {b"o" * 1024, b"n" * 1024}
+    assert (torn in found) == (model != "btrfs")
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_truncate_then_write_may_leave_nothing(model: str) -> None:
+    machine = Simulated(Tree.of({"f": b"old"}))
+    descriptor = machine.open("f", os.O_WRONLY | os.O_TRUNC)
+    machine.write(descriptor, NEW)
+    machine.close(descriptor)
+    machine.make_directory("d")
+    assert outcomes(machine, model) >= {b"old", b"", NEW}
+    closed_and_committed = {
+        state.tree.content("f") for state in states(machine.log, model) if "d" in state.tree
+    }
+    assert (b"" in closed_and_committed) == (model != "ext4-ordered")
+
+
+@pytest.mark.parametrize("model", ["ext4-ordered", "ext4-writeback", "xfs"])
+def test_an_unrelated_commit_may_come_between_any_two_operations(model: str) -> None:
+    """Somebody else's fsync commits our rename without our data: no operation of ours is needed."""
+    machine = renamed_to_new_name(fsync_file=False)
+    assert any(
+        state.tree.content("f") == b"" and "tmp" not in state.tree
+        for state in states(machine.log, model)
+    )
+
+
+def test_posix_rename_between_directories_may_leave_both_names_or_none() -> None:
+    machine = Simulated(Tree.of({"a/f": NEW, "b/keep": b""}))
+    machine.rename("a/f", "b/f")
+    found = {("a/f" in s.tree, "b/f" in s.tree) for s in states(machine.log, "posix")}
+    assert found == {(True, False), (True, True), (False, True), (False, False)}
