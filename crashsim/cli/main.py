@@ -16,6 +16,7 @@ from crashsim.cli.repro import repro
 from crashsim.cli.run import run
 from crashsim.cli.selftest import selftest
 from crashsim.cli.shell import shell
+from crashsim.cli.validate import validate
 from crashsim.errors import CrashsimError
 
 EXIT_INTERRUPTED = 130
@@ -61,6 +62,7 @@ app.command()(report)
 app.command()(shell)
 app.command()(selftest)
 app.command()(litmus)
+app.command()(validate)
 app.add_typer(bench_app, name="bench")
 
 

@@ -143,7 +143,17 @@ class PackStore:
         self._listing = None
 
     def find(self, name: bytes) -> PackedObject | None:
-        """Where an object is, among the packs that were listed before."""
+        """Where an object is, among the packs that were listed before.
+
+        If one of them has gone since, a repack has put its objects elsewhere: all are listed anew.
+        """
+        try:
+            return self._find(name)
+        except FileNotFoundError:
+            self.refresh()
+            return self._find(name)
+
+    def _find(self, name: bytes) -> PackedObject | None:
         listing = self._list()
         if listing.midx is not None:
             position = listing.midx.names.find(name)
@@ -152,7 +162,7 @@ class PackStore:
                     number, offset = listing.midx.place_at(position)
                 except DamagedMultiPackIndex as error:
                     self._pass_over_midx(error)
-                    return self.find(name)
+                    return self._find(name)
                 pack = listing.packs[listing.midx.pack_names[number][: -len(".idx")]]
                 return PackedObject(pack, offset)
         for pack in listing.outside_midx:

@@ -12,6 +12,7 @@ from impl.context import Context
 from impl.errors import UsageError
 from impl.objects.bitmap_build import NotClosed
 from impl.objects.bitmap_walk import Reachable, bitmap_file, walk_everything
+from impl.objects.loose import loose_names
 from impl.objects.midx_build import IndexedPack, indexed
 from impl.objects.midx_write import BitmapWish, lock_midx, remove_midx, stage_midx
 from impl.objects.pack_build import BuiltPack, NewPack, write_pack
@@ -192,6 +193,9 @@ class _Repack:
             for source in self._repository.objects.sources[1:]:
                 for pack in source.packs.packs():
                     skipped.update(pack.index.names)
+                port, algorithm = self._repository.port, self._repository.algorithm
+                loose = loose_names(port, source.directory, algorithm)
+                skipped.update(bytes.fromhex(name) for name in loose)
         wanted = [wish for wish in self._reached.wanted if wish.name not in skipped]
         if self._plan.keep_unreachable and self._plan.everything:
             known = {wish.name for wish in wanted} | skipped

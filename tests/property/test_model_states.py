@@ -11,7 +11,7 @@ from crashsim.model.operations import Log, Scope
 from crashsim.model.persistence import Model
 from crashsim.model.simulated import Simulated
 from crashsim.model.states import allows, crash_states
-from crashsim.model.tree import digest_of
+from crashsim.model.tree import Directory, digest_of
 from tests.support.model_histories import BASE, Step, machine_after, steps, take
 
 ALL = list(MODELS)
@@ -66,6 +66,9 @@ def test_states_are_what_they_say(sequence: list[Step], model: Model) -> None:
         assert tree.digest == state.digest == digest_of(tree)
         assert (len(state.promises), state.digest) not in seen
         seen.add((len(state.promises), state.digest))
+        for path in tree:
+            above = path.rpartition("/")[0]
+            assert not above or isinstance(tree[above], Directory)
         booted = Simulated(tree)
         assert booted.tree() == tree
         assert dict(booted.tree()) == dict(tree)

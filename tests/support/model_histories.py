@@ -23,8 +23,9 @@ steps: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.just("truncate"), files, st.integers(0, 6)),
     st.tuples(st.sampled_from(["rename", "link"]), files, files),
     st.tuples(st.just("rename"), st.just("d"), st.just("e")),
+    st.tuples(st.just("append"), st.just("e/b"), st.binary(min_size=1, max_size=5)),
     st.tuples(st.just("unlink"), files),
-    st.tuples(st.just("mkdir"), st.just("e")),
+    st.tuples(st.sampled_from(["mkdir", "rmdir"]), st.sampled_from(["d", "e"])),
     st.tuples(st.sampled_from(["fsync", "fdatasync", "writeout"]), files),
     st.tuples(st.just("fsync"), st.sampled_from(DIRECTORIES)),
     st.tuples(st.sampled_from(["syncfs", "promise"])),
@@ -68,6 +69,7 @@ _TAKE: dict[str, Callable[..., object]] = {
     "link": Simulated.link,
     "unlink": Simulated.unlink,
     "mkdir": Simulated.make_directory,
+    "rmdir": Simulated.remove_directory,
     "fsync": lambda machine, path: open_and(machine, path, os.O_RDONLY, machine.fsync),
     "fdatasync": lambda machine, path: open_and(machine, path, os.O_RDONLY, machine.fdatasync),
     "writeout": lambda machine, path: open_and(

@@ -62,7 +62,9 @@ class FrozenFiles(OsPort):
     :ivar times_ns: path -> when it was modified; 0 where there is none.
     """
 
-    def __init__(self, files: Mapping[str, bytes], times_ns: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, files: Mapping[str, bytes], times_ns: Mapping[str, int] | None = None
+    ) -> None:
         self.files = dict(files)
         self.times_ns = dict(times_ns or {})
         self._open: dict[int, list[Any]] = {}

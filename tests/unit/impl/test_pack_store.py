@@ -86,6 +86,17 @@ def test_a_repack_under_way_hides_nothing() -> None:
     read_all(made, old)
 
 
+def test_a_repack_between_listing_and_the_first_look() -> None:
+    """The .idx has gone before it was opened."""
+    old, new = MadePack(blobs("one"), SHA1), MadePack(list(reversed(blobs("one"))), SHA1)
+    port = FrozenFiles(old.files())
+    made = store(port)
+    assert len(made.packs()) == 1
+    port.files = new.files()
+    assert made.contains(next(iter(old.contents)).hex())
+    read_all(made, old)
+
+
 def test_a_damaged_copy_is_passed_over_for_a_whole_one() -> None:
     one = MadePack(blobs("one", 2), SHA1)
     other = MadePack([*blobs("one", 2), b"more"], SHA1)

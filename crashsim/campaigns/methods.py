@@ -1,0 +1,59 @@
+"""Finding fsync methods: installed ones by name, others as MODULE:CLASS."""
+
+import importlib
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from crashsim.errors import UsageError
+from crashsim.oracles.protocol import Property
+from crashsim.workloads.impl import METHODS_GROUP, method_names
+
+
+class UnknownMethod(UsageError):
+    """No fsync method of that name is installed, or there is none at that place."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A fsync method of the reference store.
+
+    :ivar setting: the value of core.fsyncMethod that chooses it.
+    :ivar claims: filesystem -> the properties that it says hold there.
+    """
+
+    name: str
+    setting: str
+    claims: Mapping[str, frozenset[Property]]
+
+
+def find_method(name: str) -> Method:
+    """A method by its installed name, or at MODULE:CLASS. Its module is imported.
+
+    Raises UnknownMethod.
+    """
+    if ":" in name:
+        return _method(name, name, name)
+    for entry in importlib.metadata.entry_points(group=METHODS_GROUP, name=name):
+        return _method(name, name, entry.value)
+    known = ", ".join(method_names()) or "none"
+    raise UnknownMethod(
+        f"no fsync method is called {name!r}: installed are {known}; or MODULE:CLASS"
+    )
+
+
+def _method(name: str, setting: str, location: str) -> Method:
+    module_name, _, class_name = location.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+        guarantee = found.guarantee
+        claims = {
+            filesystem: frozenset(Property(each) for each in properties)
+            for filesystem, properties in guarantee.items()
+        }
+        return Method(str(found.name) if name == location else name, setting, claims)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UnknownMethod(
+            f"{location} is no fsync method ({error}): a method is a class with a name and a "
+            "guarantee; see docs/write-a-method.md"
+        ) from error

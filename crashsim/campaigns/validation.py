@@ -1,0 +1,79 @@
+"""The result of `crashsim validate`, as JSON: schema `crashsim.validate/1`."""
+
+import msgspec
+
+from crashsim.campaigns.results import RunResult
+
+
+class Counterexample(msgspec.Struct, frozen=True):
+    """The simplest crash in the model that breaks a property.
+
+    :ivar operations: what was done, in this order; the crash is in or after the last.
+    :ivar crash: where the power went and what was lost, a line each.
+    """
+
+    property: str
+    rule: str
+    detail: str
+    operations: list[str]
+    crash: list[str]
+    lost: int
+
+
+class ModelResult(msgspec.Struct, frozen=True):
+    """What the model says of one filesystem.
+
+    :ivar sequences: how many sequences of operations were crashed.
+    :ivar possible: ways to lose something.
+    :ivar distinct: crash states judged.
+    :ivar broken: property -> how many of them break it.
+    """
+
+    model: str
+    sequences: int
+    possible: int
+    distinct: int
+    broken: dict[str, int]
+    counterexamples: list[Counterexample] = []
+
+
+class OperationCost(msgspec.Struct, frozen=True):
+    """What one operation costs: calls by kind, and all calls that change or sync something."""
+
+    operation: str
+    flushes: int
+    writeouts: int
+    filesystem_syncs: int
+    calls: int
+
+
+class FilesystemValidation(msgspec.Struct, frozen=True):
+    """One filesystem: what the method claims there, and what came of it.
+
+    :ivar runs: on the real kernel; empty under `--quick`.
+    :ivar holds: the properties that nothing broke: it may claim these.
+    :ivar refuted: claimed properties that something broke.
+    """
+
+    fs: str
+    claims: list[str]
+    model: ModelResult
+    runs: list[RunResult]
+    holds: list[str]
+    refuted: list[str]
+
+
+class ValidationResult(msgspec.Struct, frozen=True):
+    """A method's verdict."""
+
+    method: str
+    filesystems: list[FilesystemValidation]
+    cost: list[OperationCost]
+    seed: int
+    seconds: float
+    schema: str = "crashsim.validate/1"
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every claim held."""
+        return not any(each.refuted for each in self.filesystems)

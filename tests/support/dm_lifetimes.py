@@ -1,0 +1,214 @@
+"""How devices come and go, whatever happens meanwhile; in the guest.
+
+Prints one JSON object: case -> "" or what went wrong.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import traceback
+from collections.abc import Callable, Iterator
+
+from dm_guest import DISK, OTHER_DISK, SIZE_BYTES, opened, part, pattern, read, table, write
+from dm_killing import devices_left, in_a_child
+
+from crashsim.errors import CrashsimError
+from crashsim.faults.dm import device as device_module
+from crashsim.faults.dm import sweeping
+from crashsim.faults.dm.control import Control
+from crashsim.faults.dm.errors import CommandFailed, DeviceInUse, EventTimeout, GuardianGone
+from crashsim.faults.dm.session import DeviceMapper
+from crashsim.faults.dm.tables import whole
+from crashsim.faults.dm.targets import Delay, Latency, Linear, Zero
+
+ROUNDS = 200
+
+
+def many_rounds_without_busy() -> None:
+    """Not one command may fail, though each device is used and nothing waits but for events."""
+    with DeviceMapper() as mapper, Control() as control:
+        for number in range(ROUNDS):
+            with mapper.device("round", table(Linear(DISK))) as device:
+                write(device.path, pattern(number))
+            assert control.names() == []
+        assert read(DISK) == pattern(ROUNDS - 1)
+
+
+def an_error_while_suspended() -> None:
+    with pytest_raises(ZeroDivisionError), DeviceMapper() as mapper:
+        with part(mapper, "lower", DISK, 0) as lower, part(mapper, "upper", lower.path, 0):
+            lower.suspend()
+            raise ZeroDivisionError
+    assert devices_left() == []
+
+
+def an_error_in_a_suspension_brings_the_old_table_back() -> None:
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        with pytest_raises(ZeroDivisionError), device.suspended():
+            device.load(table(Zero()))
+            raise ZeroDivisionError
+        assert [row.kind for row in device.table()] == ["linear"]
+        assert not device.info.has_inactive_table
+        write(device.path, pattern(1))
+
+
+def a_name_that_is_taken() -> None:
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        with pytest_raises(CommandFailed) as failed, mapper.device("one", table(Zero())):
+            pass
+        assert failed[0].errno_name == "EBUSY"
+        write(device.path, pattern(1))
+
+
+def a_refused_table_is_explained_and_the_old_one_stays() -> None:
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        with pytest_raises(CommandFailed) as failed:
+            device.reconfigure(table(Linear(DISK, 1 << 40)))
+        assert "the kernel says: device-mapper: table: 253:0: " in str(failed[0])
+        assert not device.info.has_inactive_table
+        write(device.path, pattern(1))
+
+
+def a_table_of_another_size_is_refused_at_the_resume() -> None:
+    """Which is where the kernel sees that a target cannot shrink below what is open."""
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        device.reconfigure(whole(SIZE_BYTES // 2, Linear(DISK)))
+        assert device.table()[0].length_sectors == SIZE_BYTES // 1024
+
+
+def a_mounted_filesystem_keeps_its_device_until_it_is_unmounted() -> None:
+    device_module.REMOVAL_SECONDS = 0.2
+    target = "/run/dm-mounted"
+    os.makedirs(target, exist_ok=True)
+    with DeviceMapper() as mapper:
+        with pytest_raises(DeviceInUse) as refused:
+            with mapper.device("mounted", table(Linear(DISK))) as device:
+                subprocess.run(["mkfs.ext4", "-q", "-F", device.path], check=True)
+                subprocess.run(["mount", device.path, target], check=True)
+        assert f"mounted at {target}" in str(refused[0])
+        subprocess.run(["touch", f"{target}/file"], check=True)
+        subprocess.run(["umount", target], check=True)
+        assert devices_left() == []
+    device_module.REMOVAL_SECONDS = 10.0
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def leave_devices_without_a_guardian() -> None:
+    with DeviceMapper() as mapper, part(mapper, "lower", DISK, 0) as lower:
+        with part(mapper, "upper", lower.path, 0) as upper:
+            kill(mapper._guardian._process)
+            lower._control.suspend(lower._uuid, flush=True, freeze=False)
+            assert upper.path
+            kill(os.getpid())
+
+
+def what_a_killed_guardian_left_goes_with_the_next_session() -> None:
+    assert in_a_child(leave_devices_without_a_guardian) == -signal.SIGKILL
+    with Control() as control:
+        assert sorted(control.names()) == ["lower", "upper"]
+    with DeviceMapper():
+        assert devices_left() == []
+
+
+def what_another_process_uses_is_left_alone() -> None:
+    def look() -> None:
+        with DeviceMapper(), Control() as control:
+            assert sweeping.sweep_orphans(control) == 0
+
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        # A child of ours only in that it waits for itself: its devices would be its own.
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                look()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        write(device.path, pattern(1))
+
+
+def nothing_is_suspended_without_a_guardian() -> None:
+    with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
+        kill(mapper._guardian._process)
+        os.waitid(os.P_PID, mapper._guardian._process, os.WEXITED | os.WNOWAIT)
+        with pytest_raises(GuardianGone):
+            device.suspend()
+        write(device.path, pattern(1))
+    assert devices_left() == []
+
+
+def no_event_is_no_endless_wait() -> None:
+    quick = Delay(Latency(OTHER_DISK, 0, 0))
+    with DeviceMapper() as mapper, mapper.device("one", table(quick)) as device:
+        with pytest_raises(EventTimeout):
+            device.wait_for_event(device.info.event_number, 0.1)
+
+
+def a_killed_process_with_a_request_on_a_suspended_device() -> None:
+    """It cannot die before the device is resumed, and nobody but the guardian can do that."""
+
+    def hang() -> None:
+        with DeviceMapper() as mapper, part(mapper, "lower", DISK, 0) as lower:
+            with lower.suspended(), opened(lower.path, os.O_RDWR) as descriptor:
+                signal.setitimer(signal.ITIMER_REAL, 0.5)
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
+                if os.fork() == 0:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGTERM})
+                    parent = os.getppid()
+                    while "D (disk" not in open(f"/proc/{parent}/status").read():
+                        pass
+                    kill(parent)
+                    os._exit(0)
+                os.pread(descriptor, 4096, 0)
+
+    assert in_a_child(hang) == -signal.SIGKILL
+    assert devices_left() == []
+
+
+@contextlib.contextmanager
+def pytest_raises(kind: type[BaseException]) -> Iterator[list]:  # type: ignore[type-arg]
+    """pytest.raises, which this guest has not."""
+    seen: list[BaseException] = []
+    try:
+        yield seen
+    except kind as error:
+        seen.append(error)
+    assert seen, f"no {kind.__name__}"
+
+
+CASES: list[Callable[[], None]] = [
+    many_rounds_without_busy,
+    an_error_while_suspended,
+    an_error_in_a_suspension_brings_the_old_table_back,
+    a_name_that_is_taken,
+    a_refused_table_is_explained_and_the_old_one_stays,
+    a_table_of_another_size_is_refused_at_the_resume,
+    a_mounted_filesystem_keeps_its_device_until_it_is_unmounted,
+    what_a_killed_guardian_left_goes_with_the_next_session,
+    what_another_process_uses_is_left_alone,
+    nothing_is_suspended_without_a_guardian,
+    no_event_is_no_endless_wait,
+    a_killed_process_with_a_request_on_a_suspended_device,
+]
+
+
+def main() -> None:
+    problems = {}
+    for case in CASES:
+        try:
+            case()
+            problems[case.__name__] = ""
+        except (AssertionError, CrashsimError, OSError):
+            problems[case.__name__] = traceback.format_exc()
+    print(json.dumps(problems))
+
+
+if __name__ == "__main__":
+    main()
