@@ -8,13 +8,15 @@ is called: start-up is most of a short command's time.
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from impl.context import Context
 from impl.durability.port import OsPort, Port
-from impl.errors import StoreError, UsageError
+from impl.errors import NotARepository, StoreError, UsageError
+from impl.repository import discover
 
 COMMANDS = {
     name: f"impl.porcelain.{name.replace('-', '_')}"
@@ -32,7 +34,17 @@ COMMANDS = {
             "refs",
             "repack",
         ),
-        *("reset", "rev-list", "rev-parse", "show-ref", "stash", "status", "symbolic-ref", "tag"),
+        *(
+            "reset",
+            "rev-list",
+            "rev-parse",
+            "show-ref",
+            "stash",
+            "status",
+            "switch",
+            "symbolic-ref",
+            "tag",
+        ),
         *("unpack-objects", "update-index", "update-ref", "verify-pack", "write-tree"),
     )
 }
@@ -95,42 +107,67 @@ def parse(arguments: Sequence[str], directory: str, environment: dict[str, str])
 def run(context: Context, command: str, arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Raises StoreError, OSError."""
     if command not in COMMANDS:
-        raise UsageError(
-            f"'{command}' is not a command; there are: {' '.join(sorted(COMMANDS))}"
-        )
+        raise UsageError(f"'{command}' is not a command; there are: {' '.join(sorted(COMMANDS))}")
     module = importlib.import_module(COMMANDS[command])
     code: int = module.run(context, list(arguments))
     context.output.flush()
     return code
 
 
-def _run(port: Port, invocation: Invocation) -> int:
+def _run(context: Context, invocation: Invocation) -> int:
     if invocation.command == "--version":
         print("refgit 0.1.0 (reads and writes git repositories)")
         return 0
     if invocation.command in ("--help", "-h", "help"):
         print(_USAGE + "\n\ncommands: " + " ".join(sorted(COMMANDS)))
         return 0
-    context = Context(port, invocation.directory, invocation.overrides, invocation.environment)
     return run(context, invocation.command, invocation.arguments)
+
+
+def _context(port: Port, invocation: Invocation) -> Context:
+    return Context(port, invocation.directory, invocation.overrides, invocation.environment)
+
+
+def _run_counted(invocation: Invocation, statistics: str) -> int:
+    """Run the command, and then write down which system calls it made, even if it failed."""
+    from impl.durability.counting import CountingPort, write_statistics
+
+    counting = CountingPort(OsPort())
+    context = _context(counting, invocation)
+    try:
+        return _run(context, invocation)
+    finally:
+        path = os.path.join(invocation.directory, statistics)
+        write_statistics(counting, OsPort(), path, _git_directory(context))
+
+
+def _git_directory(context: Context) -> str | None:
+    """The repository that a command used, or (by `init`) has just made; None if there is none."""
+    if context.has_repository:
+        return context.repository.git_directory
+    try:
+        return discover(OsPort(), context.directory, context.environment).git_directory
+    except NotARepository:
+        return None
+
+
+def _stop(number: int, _: object) -> None:
+    """A signal that asks the process to end: locks and temporary files are removed on the way."""
+    raise SystemExit(128 + number)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program. Returns the exit code: 0, 1 where git has a 1, 128 or 129 for errors."""
     sys.setrecursionlimit(_RECURSION_MAX)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         invocation = parse(
             sys.argv[1:] if arguments is None else arguments, os.getcwd(), dict(os.environ)
         )
         if invocation.stats is None:
-            return _run(OsPort(), invocation)
-        from impl.durability.counting import CountingPort, write_statistics
-
-        port = CountingPort(OsPort())
-        try:
-            return _run(port, invocation)
-        finally:
-            write_statistics(port, OsPort(), invocation.stats)
+            return _run(_context(OsPort(), invocation), invocation)
+        return _run_counted(invocation, invocation.stats)
     except StoreError as error:
         sys.stdout.flush()
         prefix = "" if isinstance(error, UsageError) else "fatal: "

@@ -5,6 +5,7 @@ Source: "CONFIGURATION FILE / Syntax" in git-config(1).
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from impl.errors import InvalidConfiguration
 
@@ -15,12 +16,27 @@ _VALUE_PART = re.compile(r"""\\(?:.|\n|\Z)|["#;]|[^\S\n]+|[^\s"#;\\]+""")
 _ESCAPES = {"\n": "", "n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 
 
+class Located(NamedTuple):
+    """An entry and where it stands in the text. :ivar value: None where there is no `=`."""
+
+    key: str
+    value: str | None
+    start: int
+    end: int
+
+
 def parse_configuration(content: bytes, path: str) -> Iterator[tuple[str, str | None]]:
     """The entries of a file: key, and value (None where there is no `=`).
 
     Bytes that are not UTF-8 survive as surrogates. Raises InvalidConfiguration with the line.
     """
-    text = content.decode("utf-8", "surrogateescape").removeprefix("\ufeff").replace("\r\n", "\n")
+    text = content.decode("utf-8", "surrogateescape")
+    for entry in locate_entries(text.removeprefix("\ufeff").replace("\r\n", "\n"), path):
+        yield entry.key, entry.value
+
+
+def locate_entries(text: str, path: str) -> Iterator[Located]:
+    """The same, from text, with positions. Raises InvalidConfiguration with the line."""
     position, section = 0, None
     while position < len(text):
         character = text[position]
@@ -38,8 +54,9 @@ def parse_configuration(content: bytes, path: str) -> Iterator[tuple[str, str | 
             match = _NAME.match(text, position)
             if match is None or section is None:
                 raise _bad_line(text, position, path)
+            start = position
             value, position = _value(text, match.end(), path)
-            yield section + match[0].lower(), value
+            yield Located(section + match[0].lower(), value, start, position)
 
 
 def _section_prefix(match: re.Match[str]) -> str:

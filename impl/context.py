@@ -49,6 +49,11 @@ class Context:
         location = discover(self.port, self.directory, self.environment)
         return Repository(self.port, location, self.overrides, self.environment)
 
+    @property
+    def has_repository(self) -> bool:
+        """Whether `repository` has been asked for."""
+        return "repository" in self.__dict__
+
     def path(self, argument: str) -> str:
         """An argument that names a file, as an absolute path."""
         return os.path.join(self.directory, argument)

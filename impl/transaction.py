@@ -104,12 +104,16 @@ class RepoTransaction:
     def lock(self, component: Component, final: str, *, mode: int = 0o666) -> Staged:
         """Create `final`.lock, which is to replace `final`: to be written, and then staged.
 
-        A file that this transaction has staged for `final` before is written anew.
+        A lock that this transaction holds is taken over; a file that it has staged for `final`
+        before is written anew.
         Raises LockHeld if the lock is another's.
         """
         temporary = final + LOCK_SUFFIX
         earlier = self._pending.pop(final, None)
-        if earlier is not None and earlier.temporary == temporary:
+        if temporary in self._locks:
+            self._locks.remove(temporary)
+            descriptor = self.port.open(temporary, os.O_RDWR)
+        elif earlier is not None and earlier.temporary == temporary:
             descriptor = self.port.open(temporary, os.O_RDWR | os.O_TRUNC)
         else:
             descriptor = self.names.create_lock(temporary, mode)

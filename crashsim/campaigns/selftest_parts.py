@@ -85,7 +85,7 @@ PARTS = (
     Part(
         name="disturbed",
         programs=("late-fsync", "truncated", "early-unlink"),
-        states=240,
+        states=320,
         disturbances=(Kind.FSYNC,),
     ),
     # Few writes, so that every one of them is dropped and torn.

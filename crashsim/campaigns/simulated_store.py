@@ -1,4 +1,4 @@
-"""The store under a persistence model: every crash of a few operations, judged by the git oracle."""
+"""The store under a persistence model: every crash of a few operations, judged as git."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -5,7 +5,6 @@ sizes are records, too, made as data is written back: at any time after the writ
 after every record made before it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crashsim.model.operations import (
@@ -54,7 +53,7 @@ class JournalTracker:
     def __init__(self, model: Journal, log: Log) -> None:
         """Begin with a log, nothing of it seen yet."""
         self._model = model
-        self._inodes = sorted({*log.base.inodes.values(), *_created(log)})
+        self._inodes = log.inodes
         self._entries: list[Entry] = []
         self._records: list[int] = []
         self._durable = 0
@@ -157,12 +156,3 @@ class JournalTracker:
 def _raise(floors: dict[int, int], barriers: list[Barrier]) -> None:
     for barrier in barriers:
         floors[barrier.inode] = max(floors.get(barrier.inode, 0), barrier.upto)
-
-
-def _created(log: Log) -> Mapping[int, None]:
-    """The inodes that a log creates."""
-    return {
-        each.inode: None
-        for each in log.operations
-        if isinstance(each, Entry) and each.created is not None
-    }

@@ -50,8 +50,7 @@ class LogTreeTracker:
     def __init__(self, model: LogTree, log: Log) -> None:
         """Begin with a log, nothing of it seen yet."""
         self._model = model
-        created = (each.inode for each in log.operations if isinstance(each, Entry))
-        self._inodes = sorted({*log.base.inodes.values(), *created})
+        self._inodes = log.inodes
         self._entries: list[Entry] = []
         self._records: list[int] = []
         self._committed = 0

@@ -30,7 +30,7 @@ class Inode:
     """A file, directory or symbolic link. Exactly one of the three contents is there.
 
     :ivar mode: permission bits.
-    :ivar writers: how many descriptors may write to it.
+    :ivar was_emptied: truncated to nothing, and no descriptor closed since.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Inode:
     target: str | None = None
     parent: int = ROOT_INODE
     descriptors: int = 0
-    writers: int = 0
+    was_emptied: bool = False
     access_ns: int = 0
     modification_ns: int = 0
     change_ns: int = 0

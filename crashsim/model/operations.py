@@ -103,7 +103,7 @@ class ChangeMode:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """close(2) of the last descriptor that could write to the file."""
+    """The first close(2) of a file since it was truncated to nothing; others are not noted."""
 
     number: int
     inode: int
@@ -178,6 +178,12 @@ class Log:
                 raise ValueError(f"operation {operation.number} ({operation.text}) is no sync")
         kept = tuple(each for each in self.operations if each.number not in numbers)
         return Log(self.base, kept)
+
+    @property
+    def inodes(self) -> frozenset[int]:
+        """Every inode that there is at some time."""
+        named = (each.inode for each in self.operations if isinstance(each, Entry))
+        return frozenset(self.base.inodes.values()).union(named)
 
     @property
     def syncs(self) -> tuple[Sync, ...]:

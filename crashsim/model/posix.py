@@ -58,8 +58,7 @@ class PosixTracker:
 
     def __init__(self, log: Log) -> None:
         """Begin with a log, nothing of it seen yet."""
-        created = (each.inode for each in log.operations if isinstance(each, Entry))
-        self._inodes = sorted({*log.base.inodes.values(), *created})
+        self._inodes = log.inodes
         self._entries: list[Entry] = []
         self._durable: set[int] = set()
         self._floors: dict[int, int] = {}

@@ -79,9 +79,8 @@ class Simulated(NameCalls):
         descriptor = FIRST_DESCRIPTOR
         while descriptor in self._files:
             descriptor += 1
-        file = self._files[descriptor] = _OpenFile(inode, flags, path)
+        self._files[descriptor] = _OpenFile(inode, flags, path)
         inode.descriptors += 1
-        inode.writers += file.may_write
         return descriptor
 
     @staticmethod
@@ -113,8 +112,8 @@ class Simulated(NameCalls):
         del self._files[descriptor]
         inode = file.inode
         inode.descriptors -= 1
-        inode.writers -= file.may_write
-        if file.may_write and inode.writers == 0:
+        if inode.was_emptied:
+            inode.was_emptied = False
             self.record(lambda number: Close(number, inode.number, file.path))
         self.forget(inode)
 
@@ -179,6 +178,7 @@ class Simulated(NameCalls):
         if length != size:
             del content[length:]
             content.extend(bytes(length - len(content)))
+            inode.was_emptied = inode.was_emptied or length == 0
             self.record(lambda number: Resize(number, inode.number, path, length, size))
 
     def map(self, descriptor: int, length: int) -> Bytes:

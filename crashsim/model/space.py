@@ -15,6 +15,9 @@ from crashsim.model.tree import DIGEST_MASK, Node, Tree, weight
 LISTED_WORLDS_LIMIT = 64
 """With more worlds than this only some are gone through one by one; the others by chance."""
 
+STATES_PER_RANDOM_WORLD = 4
+"""To prepare a world costs as much as some ten states in it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -167,14 +170,13 @@ class Space:
             yield from self._deviations(self.prepared(index))
         while True:
             prepared = self.prepared(random.randrange(self.worlds.count))
-            loss = random.choice((0.5, 0.5, 0.2, 0.8, 1.0))
-            yield self._point(
-                prepared,
-                [
+            for _ in range(min(STATES_PER_RANDOM_WORLD, prepared.count)):
+                loss = random.choice((0.5, 0.5, 0.2, 0.8, 1.0))
+                picks = [
                     random.randrange(len(each.choices)) if random.random() < loss else 0
                     for each in prepared.variables
-                ],
-            )
+                ]
+                yield self._point(prepared, picks)
 
     def _listed(self) -> list[int]:
         """The worlds that are gone through one by one: all, or those that lose or keep little."""

@@ -11,10 +11,10 @@ from crashsim.disk.log import NEVER, Log
 from crashsim.disk.profile import DEFAULT_PROFILE, DeviceProfile
 from crashsim.disk.request import Operation
 from crashsim.errors import UsageError
+from crashsim.oracles.git.snapshot import BadPromise, decode_promise, is_promise
 from crashsim.report.chart import Chart, ChartFlush, ChartMark, ChartWrite, Fate, MarkKind
 from crashsim.report.reproduce import notes_by_write
 from crashsim.report.words import printable, shorten
-from crashsim.oracles.git.snapshot import BadPromise, decode_promise, is_promise
 from crashsim.workloads.marks import END, START, is_reserved, step_name
 
 WRITES_BEFORE_LIMIT = 15_000

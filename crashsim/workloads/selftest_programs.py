@@ -30,7 +30,7 @@ WRITE_OUT = 1 | 2 | 4
 """SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER (sync_file_range(2))."""
 
 _library = ctypes.CDLL(None, use_errno=True)
-_patience_seconds = 15.0
+_patience_seconds = 30.0
 
 
 class Program:

@@ -15,7 +15,7 @@ from impl.durability.components import component_name
 from impl.durability.port import Bytes, Port, write_all
 
 OUTSIDE = "outside"
-"""What is not below a `.git` directory: the working tree, configuration of the user and system."""
+"""What is not in the repository's directory: the working tree, the user's configuration."""
 
 SCHEMA = "refgit.stats/1"
 
@@ -23,40 +23,31 @@ SCHEMA = "refgit.stats/1"
 class CountingPort:
     """A port that counts the calls of another one, failed ones too.
 
-    :ivar calls: (component, system call) -> how often it was made.
+    :ivar calls: (path, system call) -> how often it was made; a descriptor counts for the path by
+        which it was opened.
     """
 
-    def __init__(self, port: Port, git_directory_name: str = ".git") -> None:
-        """
-        :param git_directory_name: the name of the repository's directory, by which its files are
-            told from others; a bare repository's has to be given.
-        """
+    def __init__(self, port: Port) -> None:
+        """:param port: what makes the calls."""
         self._port = port
-        self._mark = f"/{git_directory_name}"
-        self._components: dict[int, str] = {}
+        self._paths: dict[int, str] = {}
         self.calls: Counter[tuple[str, str]] = Counter()
 
-    def _component(self, path: str) -> str:
-        _, found, inside = path.rpartition(self._mark)
-        if not found or (inside and not inside.startswith("/")):
-            return OUTSIDE
-        return component_name(component_of(inside.lstrip("/")))
-
     def _count(self, call: str, path: str) -> None:
-        self.calls[self._component(path), call] += 1
+        self.calls[path, call] += 1
 
     def _count_open(self, call: str, descriptor: int) -> None:
-        self.calls[self._components.get(descriptor, OUTSIDE), call] += 1
+        self.calls[self._paths.get(descriptor, ""), call] += 1
 
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
         self._count("openat", path)
         descriptor = self._port.open(path, flags, mode)
-        self._components[descriptor] = self._component(path)
+        self._paths[descriptor] = path
         return descriptor
 
     def close(self, descriptor: int) -> None:
         self._count_open("close", descriptor)
-        self._components.pop(descriptor, None)
+        self._paths.pop(descriptor, None)
         self._port.close(descriptor)
 
     def read(self, descriptor: int, count: int) -> bytes:
@@ -147,19 +138,34 @@ class CountingPort:
         self._count_open("syncfs", descriptor)
         self._port.sync_filesystem(descriptor)
 
-    def report(self) -> dict[str, dict[str, int]]:
-        """Component -> system call -> how often, both sorted."""
+    def report(self, git_directory: str | None) -> dict[str, dict[str, int]]:
+        """Component -> system call -> how often, both sorted.
+
+        :param git_directory: what is not below it is `OUTSIDE`; everything, if there is none.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        for (path, call), number in self.calls.items():
+            counts[_component_of(path, git_directory), call] += number
         sorted_calls: dict[str, dict[str, int]] = {}
-        for (component, call), number in sorted(self.calls.items()):
+        for (component, call), number in sorted(counts.items()):
             sorted_calls.setdefault(component, {})[call] = number
         return sorted_calls
 
 
-def write_statistics(port: CountingPort, inner: Port, path: str) -> None:
-    """Write the counts, as JSON, to a file: by the port that does not count. Raises OSError."""
-    text = json.dumps({"schema": SCHEMA, "calls": port.report()}, indent=1) + "\n"
-    descriptor = inner.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+def _component_of(path: str, git_directory: str | None) -> str:
+    if git_directory is None or not f"{path}/".startswith(f"{git_directory}/"):
+        return OUTSIDE
+    return component_name(component_of(path[len(git_directory) + 1 :]))
+
+
+def write_statistics(
+    counting: CountingPort, port: Port, path: str, git_directory: str | None
+) -> None:
+    """Write the counts, as JSON, to a file: by a port that does not count. Raises OSError."""
+    document = {"schema": SCHEMA, "calls": counting.report(git_directory)}
+    text = json.dumps(document, indent=1) + "\n"
+    descriptor = port.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
-        write_all(inner, descriptor, text.encode())
+        write_all(port, descriptor, text.encode())
     finally:
-        inner.close(descriptor)
+        port.close(descriptor)

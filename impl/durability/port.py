@@ -10,6 +10,7 @@ call, and is crashed in memory thousands of times a second.
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
@@ -127,9 +128,10 @@ class OsPort:
         os.ftruncate(descriptor, length)
 
     def map(self, descriptor: int, length: int) -> Bytes:
-        return memoryview(
-            mmap.mmap(descriptor, length, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-        )
+        # Before Python 3.13 mmap keeps a duplicate of the descriptor open.
+        options: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        flags, protection = mmap.MAP_PRIVATE, mmap.PROT_READ
+        return memoryview(mmap.mmap(descriptor, length, flags=flags, prot=protection, **options))
 
     def stat(self, path: str) -> os.stat_result:
         return os.stat(path)

@@ -12,6 +12,7 @@ from impl.refs.store import resolve
 from impl.refs.values import RefUpdate
 from impl.repository import Repository
 from impl.revisions import find_of_type
+from impl.transaction import RepoTransaction
 from impl.trees import tree_files
 
 _USAGE = "usage: refgit reset [--soft | --mixed | --hard] [-q] [COMMIT] [-- PATH...]"
@@ -56,13 +57,19 @@ def reset_to(repository: Repository, revision: str, kind: str) -> str | None:
                 reset_index(repository, locked.index, tree)
             locked.store()
         if commit is not None and head.object_name is not None:
-            updates = [
-                RefUpdate("ORIG_HEAD", head.object_name),
-                RefUpdate("HEAD", commit, head.object_name, f"reset: moving to {revision}"),
-            ]
-            who = identity(repository, "committer")
-            repository.references.apply(transaction, updates, who)
+            record_reset(repository, transaction, head.object_name, commit, revision)
     return commit
+
+
+def record_reset(
+    repository: Repository, transaction: RepoTransaction, old: str, new: str, revision: str
+) -> None:
+    """Move HEAD's branch, with what git notes of it: ORIG_HEAD, and a line in the reflogs."""
+    updates = [
+        RefUpdate("ORIG_HEAD", old),
+        RefUpdate("HEAD", new, old, f"reset: moving to {revision}"),
+    ]
+    repository.references.apply(transaction, updates, identity(repository, "committer"))
 
 
 def _reset_paths(context: Context, revision: str, paths: list[str]) -> None:

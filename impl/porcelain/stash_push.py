@@ -9,6 +9,7 @@ from impl.identity import identity
 from impl.index import Index, LockedIndex
 from impl.index_format import IndexEntry
 from impl.objects.model import Commit, format_commit
+from impl.porcelain.reset import record_reset
 from impl.refs.store import resolve
 from impl.refs.values import RefUpdate
 from impl.repository import Repository
@@ -44,7 +45,7 @@ def push_stash(
         stash = _record(repository, head.object_name, branch, about, message, untracked_too)
     if stash is None:
         return None
-    with repository.transaction():
+    with repository.transaction() as transaction:
         work_tree = WorkTree(repository)
         for path in stash.untracked:
             work_tree.remove(path)
@@ -52,6 +53,7 @@ def push_stash(
         tree = stash.index_tree if keep_index else repository.objects.commit(stash.head).tree
         reset_files(repository, locked.index, tree)
         locked.store()
+        record_reset(repository, transaction, stash.head, stash.head, "HEAD")
     return stash.message
 
 
@@ -73,7 +75,7 @@ def _record(
         return None
     locked.store()
     parents = [head, _commit(repository, index_tree, (head,), f"index on {about}\n")]
-    if untracked:
+    if untracked_too:
         tree = _tree_of(repository, untracked)
         parents.append(_commit(repository, tree, (), f"untracked files on {about}\n"))
     text = f"WIP on {about}" if message is None else f"On {branch}: {message}"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.model.models import MODELS
-from crashsim.model.operations import Log, Scope
+from crashsim.model.operations import Log, Promise, Scope, Sync
 from crashsim.model.persistence import Model
 from crashsim.model.simulated import Simulated
 from crashsim.model.states import allows, crash_states
@@ -34,7 +34,7 @@ def trees_by_promises(log: Log, model: Model) -> dict[int, set[int]]:
 def test_what_programs_saw_is_a_crash_state(sequence: list[Step], model: Model) -> None:
     """Everything may reach the disk in time: the tree before each operation is a crash state."""
     machine = Simulated(BASE)
-    seen = []
+    seen: list[tuple[int, int]] = []
     for step in sequence:
         take(machine, step)
         promises = sum(step[0] == "promise" for step in sequence[: len(seen) + 1])
@@ -126,16 +126,14 @@ def test_what_was_fsynced_is_whole_wherever_it_has_a_name(
 ) -> None:
     machine = machine_after(sequence)
     synced = {
-        each.inode: each.number
-        for each in machine.operations
-        if each in machine.log.syncs
-        and each in [s for s in machine.log.syncs if s.scope is Scope.FILE]
-        and not getattr(each, "is_directory", True)
+        sync.inode: sync.number
+        for sync in machine.log.syncs
+        if sync.scope is Scope.FILE and not sync.is_directory
     }
     touched = {
-        each.inode: each.number
-        for each in machine.operations
-        if hasattr(each, "inode") and each not in machine.log.syncs
+        change.inode: change.number
+        for change in machine.operations
+        if not isinstance(change, Promise | Sync)
     }
     whole = {
         inode: bytes(machine.inodes[inode].content or b"")

@@ -20,7 +20,9 @@ _FINAL = (
     ("reflog", r"\.git/logs/.*"),
     ("state", r"\.git/(?:HEAD|config)"),
 )
-_TEMPORARY = re.compile(r".*(?:\.lock|\.new|\.temp\.[^/]*|/tmp_[^/]*|/\.tmp-[^/]*|/bulk_fsync_[^/]*)")
+_TEMPORARY = re.compile(
+    r".*(?:\.lock|\.new|\.temp\.[^/]*|/tmp_[^/]*|/\.tmp-[^/]*|/bulk_fsync_[^/]*)"
+)
 
 
 def kind_of(path: str) -> str | None:

@@ -1,5 +1,6 @@
-"""What a command asked of the kernel, from strace(1), as a list of steps on files of a repository."""
+"""What a command asked of the kernel, from strace(1): a list of steps on files of a repository."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -16,7 +17,10 @@ CALLS = (
 _LINE = re.compile(r"(?:\d+ +)?(?P<call>\w+)\((?P<arguments>.*)\) += (?P<result>-?\d+|0x[0-9a-f]+)")
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _DESCRIPTOR = re.compile(r"\b\d+<([^>]*)>")
-_HEX = re.compile(r"\\x([0-9a-f]{2})")
+_BY_DESCRIPTOR = {
+    *("read", "pread64", "write", "close", "ftruncate", "fsync", "fdatasync", "utimensat"),
+    *("sync_file_range", "syncfs", "mmap", "fchmod", "getdents64", "fstat"),
+}
 
 
 @dataclass(frozen=True)
@@ -42,41 +46,29 @@ class Step:
 def trace(program: Program, output: Path, *arguments: str, stdin: bytes = b"") -> list[Step]:
     """Run a command, which must succeed, and list its calls on files below its directory."""
     wrapper = ("strace", "-f", "-y", "-s", "4096", "-o", str(output), "-e", f"trace={CALLS}")
-    done: subprocess.CompletedProcess[bytes] = program.run(
-        *arguments, stdin=stdin, wrapper=wrapper
-    )
+    done: subprocess.CompletedProcess[bytes] = program.run(*arguments, stdin=stdin, wrapper=wrapper)
     assert done.returncode == 0, done.stderr.decode()
     text = output.read_text(encoding="utf-8", errors="surrogateescape")
     return list(_steps(text, str(program.directory)))
 
 
 def _steps(text: str, root: str) -> Iterator[Step]:
-    prefix = root + "/"
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None:
             continue
         arguments = match["arguments"]
-        head = arguments.split(", 0x", 1)[0]
         call = match["call"]
-        found = _DESCRIPTOR.findall(head) if _is_by_descriptor(call) else _STRING.findall(head)
-        inside = [path for path in found if path.startswith(prefix) or path == root]
-        if not inside:
-            continue
-        paths = tuple(path.removeprefix(prefix).removesuffix(" (deleted)") for path in inside)
-        failed = match["result"].startswith("-")
         if call == "newfstatat":
             call = _kind_of_stat(arguments)
-            if call == "fstat":
-                paths = tuple(p.removeprefix(prefix) for p in _DESCRIPTOR.findall(arguments))
-        yield Step(call, paths, arguments, failed)
-
-
-def _is_by_descriptor(call: str) -> bool:
-    return call in {
-        *("read", "pread64", "write", "close", "ftruncate", "fsync", "fdatasync", "utimensat"),
-        *("sync_file_range", "syncfs", "mmap", "fchmod", "getdents64"),
-    }
+        pattern = _DESCRIPTOR if call in _BY_DESCRIPTOR else _STRING
+        paths = tuple(
+            os.path.relpath(path.removesuffix(" (deleted)"), root)
+            for path in pattern.findall(arguments)
+            if path == root or path.startswith(root + "/")
+        )
+        if paths:
+            yield Step(call, paths, arguments, match["result"].startswith("-"))
 
 
 def _kind_of_stat(arguments: str) -> str:

@@ -7,39 +7,14 @@ import pytest
 
 from crashsim.model.models import MODELS
 from crashsim.model.operations import Log
-from crashsim.model.simulated import WRITE_OUT_AND_WAIT, Simulated
+from crashsim.model.simulated import Simulated
 from crashsim.model.states import CrashState, crash_states
 from crashsim.model.tree import Tree
+from tests.support.model_calls import NEW, append, overwrite, put, sync
 
-NEW = b"new content"
 ZEROS = bytes(len(NEW))
-CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 ALL = list(MODELS)
 IN_ORDER = ["ext4-ordered", "ext4-writeback", "xfs", "ntfs", "apfs"]
-
-
-def put(
-    machine: Simulated, path: str, content: bytes = NEW, *, fsync: bool = False, pages: bool = False
-) -> None:
-    descriptor = machine.open(path, CREATE)
-    machine.write(descriptor, content)
-    if pages:
-        machine.sync_file_range(descriptor, 0, 0, WRITE_OUT_AND_WAIT)
-    if fsync:
-        machine.fsync(descriptor)
-    machine.close(descriptor)
-
-
-def fsync(machine: Simulated, path: str) -> None:
-    descriptor = machine.open(path, os.O_RDONLY)
-    machine.fsync(descriptor)
-    machine.close(descriptor)
-
-
-def append(machine: Simulated, path: str, content: bytes) -> None:
-    descriptor = machine.open(path, os.O_WRONLY | os.O_APPEND)
-    machine.write(descriptor, content)
-    machine.close(descriptor)
 
 
 def states(log: Log, model: str) -> list[CrashState]:
@@ -97,7 +72,7 @@ def test_without_fsync_of_the_directory_a_rename_is_not_durable(model: str) -> N
 @pytest.mark.parametrize("model", ALL)
 def test_strict_is_durable_everywhere(model: str) -> None:
     machine = replaced(fsync_file=True)
-    fsync(machine, "/")
+    sync(machine, "/")
     machine.promise("f is new")
     assert after_promise(machine, model) == {NEW}
 
@@ -114,7 +89,7 @@ def test_a_name_is_durable_with_the_file_but_on_posix(model: str) -> None:
 @pytest.mark.parametrize("model", ALL)
 def test_fsync_after_rename_is_too_late(model: str) -> None:
     machine = replaced(fsync_file=False)
-    fsync(machine, "f")
+    sync(machine, "f")
     machine.promise("f is new")
     bad = set() if model == "ext4-ordered" else {b""}
     assert outcomes(machine, model) >= {b"old", NEW} | bad
@@ -198,14 +173,14 @@ def test_sync_file_range_alone_promises_nothing(model: str) -> None:
 
 
 def test_f2fs_fsync_of_a_directory_is_a_checkpoint_but_brings_no_data() -> None:
-    machine = two_files(second=lambda machine: fsync(machine, "/"))
+    machine = two_files(second=lambda machine: sync(machine, "/"))
     assert after_promise(machine, "f2fs") == {b"", ZEROS, NEW}
 
 
 def test_f2fs_checkpoint_has_what_was_written_out() -> None:
     machine = Simulated()
     put(machine, "f", pages=True)
-    fsync(machine, "/")
+    sync(machine, "/")
     machine.promise("f is there")
     assert after_promise(machine, "f2fs") == {NEW}
 
@@ -232,7 +207,7 @@ def test_a_file_renamed_away_survives_the_fsync_of_its_successor_but_on_f2fs(mod
 def test_fsync_of_a_renamed_file_commits_its_new_name(model: str) -> None:
     machine = Simulated(Tree.of({"a": b"first", "d/keep": b""}))
     machine.rename("a", "d/b")
-    fsync(machine, "d/b")
+    sync(machine, "d/b")
     machine.promise("moved")
     assert after_promise(machine, model, "d/b") == {b"first"}
 
@@ -243,7 +218,7 @@ def test_fsync_of_a_file_in_a_renamed_directory(model: str) -> None:
     machine = Simulated(Tree.of({"d/f": b"first"}))
     machine.rename("d", "e")
     append(machine, "e/f", b", second")
-    fsync(machine, "e/f")
+    sync(machine, "e/f")
     machine.promise("e/f is longer")
     found = {
         (state.tree.content("e/f"), state.tree.content("d/f"))
@@ -259,7 +234,7 @@ def test_fsync_of_a_file_in_a_renamed_directory(model: str) -> None:
 def test_fsync_of_an_unchanged_file_commits_nothing(model: str) -> None:
     machine = Simulated(Tree.of({"d/f": b"first"}))
     machine.rename("d", "e")
-    fsync(machine, "e/f")
+    sync(machine, "e/f")
     machine.promise("")
     assert after_promise(machine, model, "e/f") == {b"first", None}
 
@@ -286,8 +261,7 @@ def test_a_long_append_may_be_torn(model: str) -> None:
 @pytest.mark.parametrize("model", ALL)
 def test_overwriting_in_place_is_torn_but_where_it_is_copied(model: str) -> None:
     machine = Simulated(Tree.of({"f": b"o" * 1024}))
-    descriptor = machine.open("f", os.O_WRONLY)
-    machine.write(descriptor, b"n" * 1024)
+    overwrite(machine, "f", b"n" * 1024)
     found = outcomes(machine, model)
     torn = b"n" * 512 + b"o" * 512
     assert found >= {b"o" * 1024, b"n" * 1024}
@@ -323,3 +297,80 @@ def test_posix_rename_between_directories_may_leave_both_names_or_none() -> None
     machine.rename("a/f", "b/f")
     found = {("a/f" in s.tree, "b/f" in s.tree) for s in states(machine.log, "posix")}
     assert found == {(True, False), (True, True), (False, True), (False, False)}
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_fdatasync_commits_a_new_size_but_no_new_name(model: str) -> None:
+    machine = Simulated(Tree.of({"a": b"old"}))
+    machine.rename("a", "f")
+    sync(machine, "f", data_only=True)
+    machine.promise("renamed, synced")
+    assert after_promise(machine, model) == {b"old", None}
+    append(machine, "f", b" and new")
+    sync(machine, "f", data_only=True)
+    machine.promise("longer, synced")
+    longer = [state for state in states(machine.log, model) if len(state.promises) == 2]
+    assert {state.tree.content("f") for state in longer} == {b"old and new"}
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_overwriting_is_no_change_that_an_fsync_commits_names_for(model: str) -> None:
+    """Timestamps are coarse: an overwrite may have changed no metadata at all."""
+    machine = Simulated(Tree.of({"a": b"old", "f": b"old"}))
+    machine.rename("a", "b")
+    overwrite(machine, "f", b"new")
+    sync(machine, "f")
+    machine.promise("f is new")
+    assert after_promise(machine, model) == {b"new"}
+    assert after_promise(machine, model, "b") == {b"old", None}
+
+
+def test_btrfs_logs_the_later_name_of_a_synced_file_with_any_fsync() -> None:
+    machine = Simulated()
+    machine.make_directory("unrelated")
+    put(machine, "tmp", fsync=True)
+    machine.rename("tmp", "f")
+    put(machine, "other", fsync=True)
+    machine.promise("")
+    found = {
+        ("unrelated" in state.tree, "f" in state.tree)
+        for state in states(machine.log, "btrfs")
+        if state.promises
+    }
+    assert found == {(False, False), (False, True), (True, False), (True, True)}
+
+
+@pytest.mark.parametrize("model", ["btrfs", "f2fs"])
+def test_fsync_of_a_file_brings_the_new_directories_above_it(model: str) -> None:
+    machine = Simulated()
+    machine.make_directory("d")
+    machine.make_directory("d/e")
+    put(machine, "d/e/f", fsync=True)
+    machine.promise("f is there")
+    assert after_promise(machine, model, "d/e/f") == {NEW}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_of_a_directory_brings_its_names(model: str) -> None:
+    machine = Simulated(Tree.of({"d/keep": b""}))
+    machine.make_directory("elsewhere")
+    put(machine, "d/f", fsync=True)
+    machine.link("d/f", "d/g")
+    machine.unlink("d/f")
+    sync(machine, "d")
+    machine.promise("d has g")
+    found = [state.tree for state in states(machine.log, model) if state.promises]
+    assert {(tree.content("d/f"), tree.content("d/g")) for tree in found} == {(None, NEW)}
+    elsewhere = {"elsewhere" in tree for tree in found}
+    assert elsewhere == ({True, False} if model in ("posix", "btrfs") else {True})
+
+
+def test_the_heuristic_for_truncated_files_ends_with_the_first_close() -> None:
+    machine = Simulated(Tree.of({"f": b"old"}))
+    writer = machine.open("f", os.O_WRONLY | os.O_TRUNC)
+    machine.close(machine.open("f", os.O_RDONLY))
+    machine.write(writer, NEW)
+    machine.close(writer)
+    machine.make_directory("d")
+    found = {s.tree.content("f") for s in states(machine.log, "ext4-ordered") if "d" in s.tree}
+    assert b"" in found

@@ -51,7 +51,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 _IMPATIENT = f"""
 import sys
-source = open({selftest_programs.__file__!r}).read().replace("_seconds = 15.0", "_seconds = 0.0")
+source = open({selftest_programs.__file__!r}).read().replace("_seconds = 30.0", "_seconds = 0.0")
 exec(compile(source, "programs", "exec"), {{"__name__": "__main__"}})
 """
 

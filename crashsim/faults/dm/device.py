@@ -90,8 +90,16 @@ class Device:
             raise
 
     def resume(self) -> None:
-        """Make the inactive table live, if there is one, and let requests through."""
-        self._control.resume(self._uuid)
+        """Make the inactive table live, if there is one, and let requests through.
+
+        Where the kernel refuses the table only now (CommandFailed: it is larger than what lies
+        below, say), the device goes on with the old one.
+        """
+        try:
+            self._control.resume(self._uuid)
+        except CommandFailed:
+            self._resume_as_it_was()
+            raise
         self._tell(False)
 
     @contextlib.contextmanager
@@ -104,21 +112,14 @@ class Device:
         try:
             yield
         except BaseException:
-            sweeping.resume_as_it_was(self._control, self._uuid)
-            self._tell(False)
+            self._resume_as_it_was()
             raise
         self.resume()
 
     def reconfigure(self, table: Table, how: Suspension = Suspension.FLUSH) -> None:
         """Replace the live table, also under load. When that fails the old one stays."""
-        self.load(table)
-        try:
-            with self.suspended(how):
-                pass
-        except CommandFailed:
-            with sweeping.may_be_gone():
-                self.clear()
-            raise
+        with self.suspended(how):
+            self.load(table)
 
     def message(self, text: str, sector: int = 0) -> str:
         """Send a message to the target at a sector; its answer, mostly empty."""
@@ -161,8 +162,7 @@ class Device:
         Raises DeviceInUse when it stays open: then the kernel removes it at the last close.
         """
         if self._is_suspended():
-            sweeping.resume_as_it_was(self._control, self._uuid)
-            self._tell(False)
+            self._resume_as_it_was()
         with sweeping.may_be_gone():
             self._control.remove(self._uuid)
         if not self._uevents.wait_until(self._is_gone, REMOVAL_SECONDS):
@@ -171,6 +171,10 @@ class Device:
                 "removes it when that ends"
             )
         nodes.remove_own_node(self.name, *self._number)
+
+    def _resume_as_it_was(self) -> None:
+        sweeping.resume_as_it_was(self._control, self._uuid)
+        self._tell(False)
 
     def _load(self, rows: list[TargetRow]) -> None:
         try:

@@ -117,7 +117,14 @@ def test_a_damaged_object_is_an_error_and_never_content(repository: Program) -> 
         assert repository.run("cat-file", "-e", name).returncode == 1
 
 
-HOSTILE = (b"../outside", b"/outside", b"a/../../outside", b".git/config", b".GIT/hooks/x", b"git~1/x")
+HOSTILE = (
+    b"../outside",
+    b"/outside",
+    b"a/../../outside",
+    b".git/config",
+    b".GIT/hooks/x",
+    b"git~1/x",
+)
 
 
 @pytest.mark.parametrize("path", HOSTILE)
@@ -132,7 +139,7 @@ def test_hostile_trees_are_not_checked_out(repository: Program, path: bytes) -> 
     done = repository.run("reset", "-q", "--hard", commit)
 
     assert done.returncode == 128
-    assert b"invalid path" in done.stderr
+    assert b"invalid path" in done.stderr or b"malformed entry" in done.stderr
     assert set(repository.directory.parent.iterdir()) == outside
     assert (repository.directory / ".git/config").read_bytes() == config
     assert not (repository.directory / ".git/index.lock").exists()

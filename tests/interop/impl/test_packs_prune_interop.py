@@ -69,7 +69,8 @@ def test_what_reflogs_and_the_index_name_stays(repository: Path) -> None:
         os.utime(loose_path(repository, name), (OLD, OLD))
     ours("prune")
     assert theirs("cat-file", "-t", staged) == theirs("cat-file", "-t", undone) == "blob"
-    ours("gc", "-q", "--prune=now")
+    keep_logs = ("-c", "gc.reflogExpire=never", "-c", "gc.reflogExpireUnreachable=never")
+    ours.having(*keep_logs)("gc", "-q", "--prune=now")
     assert theirs("cat-file", "-t", staged) == theirs("cat-file", "-t", undone) == "blob"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.impl_command import assert_git_accepts, git, store
+from tests.support.impl_command import METHODS, assert_git_accepts, git, store
 from tests.support.pack_history import (
     make_history,
     names,
@@ -33,6 +33,7 @@ def test_the_same_index_as_git_makes(repository: Path) -> None:
     assert {at: pack.with_suffix(at).read_bytes() for at in (".idx", ".rev")} == expected
 
 
+@pytest.mark.parametrize("style", [[], ["--delta-base-offset"], ["--window=0"]], ids=str)
 def test_streams_of_git(repository: Path, tmp_path: Path, style: list[str]) -> None:
     """REF_DELTA, OFS_DELTA and whole objects: unpacked, and indexed."""
     theirs = git(repository)
@@ -73,6 +74,7 @@ def test_thin_packs(repository: Path, tmp_path: Path) -> None:
     assert_git_accepts(path)
 
 
+@pytest.mark.parametrize("cut", [11, 13, 500, -21, -1])
 def test_a_cut_off_stream_leaves_nothing(repository: Path, tmp_path: Path, cut: int) -> None:
     theirs = git(repository)
     everything = "\n".join(plain(names(theirs))).encode()
@@ -89,6 +91,7 @@ def test_a_cut_off_stream_leaves_nothing(repository: Path, tmp_path: Path, cut: 
         assert sorted(at.relative_to(path) for at in path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_every_method(tmp_path: Path, method: str) -> None:
     path = make_history(tmp_path / "repository", "sha1")
     ours = store(path).having("-c", "core.fsync=all", "-c", f"core.fsyncMethod={method}")

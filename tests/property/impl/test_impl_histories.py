@@ -34,12 +34,16 @@ operations = st.one_of(
     st.tuples(st.just("delete"), paths),
     st.tuples(st.just("run"), st.just("add"), st.just("--all")),
     st.tuples(st.just("run"), st.just("add"), st.just("-u")),
-    st.tuples(st.just("run"), st.just("commit"), st.just("-q"), st.just("-m"), st.just("one\n\ntwo")),
+    st.tuples(
+        st.just("run"), st.just("commit"), st.just("-q"), st.just("-m"), st.just("one\n\ntwo")
+    ),
     st.tuples(st.just("run"), st.just("commit"), st.just("-q"), st.just("-a"), st.just("-mall")),
     st.tuples(st.just("run"), st.just("stash"), st.just("push"), st.just("-q")),
     st.tuples(st.just("run"), st.just("stash"), st.just("push"), st.just("-q"), st.just("-u")),
     st.tuples(st.just("run"), st.just("stash"), st.just("pop"), st.just("-q")),
-    st.tuples(st.just("run"), st.just("stash"), st.just("drop"), st.just("-q"), st.just("stash@{1}")),
+    st.tuples(
+        st.just("run"), st.just("stash"), st.just("drop"), st.just("-q"), st.just("stash@{1}")
+    ),
     st.tuples(st.just("run"), st.just("reset"), st.just("-q"), st.just("--hard")),
     st.tuples(st.just("run"), st.just("reset"), st.just("-q"), st.just("HEAD~1")),
 )

@@ -139,7 +139,9 @@ def test_commits_keep_what_is_not_understood() -> None:
     assert (commit.subject, commit.time, commit.parents) == ("subject", 2, (NAME,))
 
 
-@pytest.mark.parametrize("identity", [b"A a@b 1 +0000", b"A <a@b>", b"A <a@b> x +0000", b"A\n<a> 1 +0000"])
+@pytest.mark.parametrize(
+    "identity", [b"A a@b 1 +0000", b"A <a@b>", b"A <a@b> x +0000", b"A\n<a> 1 +0000"]
+)
 def test_a_malformed_identity_is_not_written(identity: bytes) -> None:
     with pytest.raises(InvalidObject):
         format_commit(Commit(NAME, (), identity, b"A <a@b> 1 +0000", b""))

@@ -49,7 +49,9 @@ def test_ordinary_paths_are_not(path: bytes) -> None:
     check_path(path)
 
 
-@pytest.mark.parametrize("path", ["/tree/../x", "/treetop", "/", "/tree/.git/config", "/tree/a/../../b"])
+@pytest.mark.parametrize(
+    "path", ["/tree/../x", "/treetop", "/", "/tree/.git/config", "/tree/a/../../b"]
+)
 def test_arguments_do_not_leave_the_tree(path: str) -> None:
     with pytest.raises(HostilePath):
         relative_path("/tree", path)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from impl.context import Context
 from impl.durability.components import Component
 from impl.durability.method import FsyncMethod
 from impl.durability.port import OsPort
@@ -12,7 +13,6 @@ from impl.durability.registry import SHIPPED, load_method
 from impl.errors import LockHeld, SyncFailed, TransactionFailed
 from impl.porcelain import init
 from impl.repository import Location, Repository
-from impl.context import Context
 
 ENVIRONMENT = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": ""}
 
