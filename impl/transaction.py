@@ -25,9 +25,6 @@ from impl.durability.names import LOCK_SUFFIX, Names, Publication
 from impl.durability.policy import Policy
 from impl.durability.port import Bytes, Port, read_file, write_all
 
-_COPIED_REFLOG_BYTES_MAX = 1 << 20
-"""A longer reflog is appended to in place under every method: copying it would cost too much."""
-
 
 class Staged(NamedTuple):
     """One file on its way: under its temporary name, its descriptor open until it is staged.
@@ -262,7 +259,6 @@ class RepoTransaction:
         descriptor = self.names.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             write_all(self.port, descriptor, b"".join(lines))
-            self._method.appended(path, descriptor)
         finally:
             self.port.close(descriptor)
 
@@ -271,13 +267,18 @@ class RepoTransaction:
         for path in list(self._appends):
             if self._method.appends_in_place and path not in self._pending:
                 continue
+            added = b"".join(self._appends.pop(path))
+            if path in self._pending:
+                content = read_file(self.port, self.current(path))
+                self.write(Component.REFLOG, path, content + added)
+                continue
+            draft = self.lock(Component.REFLOG, path)
             try:
-                earlier = read_file(self.port, self.current(path))
+                content = read_file(self.port, path)
             except FileNotFoundError:
-                earlier = b""
-            if len(earlier) <= _COPIED_REFLOG_BYTES_MAX or path in self._pending:
-                added = b"".join(self._appends.pop(path))
-                self.write(Component.REFLOG, path, earlier + added)
+                content = b""
+            write_all(self.port, draft.descriptor, content + added)
+            self.stage(draft)
 
     def _release(self) -> None:
         for draft in self._drafts.values():

@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from crashsim.campaigns.fewer_steps import FewerSteps, fewer_steps
+from crashsim.campaigns.needed_syncs import needed_syncs
 from crashsim.campaigns.options import RunOptions
 from crashsim.campaigns.run import run_campaign
 from crashsim.campaigns.targets import CommandChoice, Target, choose_target
@@ -33,6 +34,7 @@ from crashsim.disk.profile import parse_profile
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import parse_filesystem
+from crashsim.report.necessity import render_necessity
 from crashsim.report.publish import publish
 from crashsim.report.tables import render_run
 from crashsim.workloads.registry import TargetOptions
@@ -98,6 +100,9 @@ def run(
     shrink_steps: Annotated[
         bool, typer.Option("--shrink-steps", help="Record again with fewer steps, too.")
     ] = False,
+    necessity: Annotated[
+        bool, typer.Option("--necessity", help="Take each sync away and say what breaks then.")
+    ] = False,
     out: OutOption = DEFAULT_OUT,
     json_file: JsonOption = None,
 ) -> int:
@@ -147,6 +152,9 @@ def run(
         with watching() as progress:
             fewer = fewer_steps(chosen, result.findings[0], options, progress)
         _print_fewer(fewer, tables)
+    if necessity:
+        with watching() as progress:
+            tables.print(render_necessity(needed_syncs(chosen, result, options, progress)))
     if any(counts.violations for counts in result.properties.values()):
         return EXIT_VIOLATION
     return EXIT_INCONCLUSIVE if result.inconclusive else 0

@@ -8,6 +8,7 @@ import typer
 
 from crashsim.campaigns.matrix import Cell, run_matrix
 from crashsim.campaigns.methods import Method, find_method
+from crashsim.campaigns.necessity import necessity as needed_in_model
 from crashsim.campaigns.options import Progress, RunOptions
 from crashsim.campaigns.results import RunResult
 from crashsim.campaigns.run import prepare_machine
@@ -32,6 +33,7 @@ from crashsim.cli.output import stderr, stdout, watching, write_json
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import parse_filesystem
+from crashsim.report.necessity import necessity_markdown, render_necessity
 from crashsim.report.publish import publish
 from crashsim.report.validation import render_validation, validation_markdown
 from crashsim.workloads.registry import TargetOptions
@@ -53,6 +55,10 @@ def validate(
     full: Annotated[
         bool, typer.Option("--full", help="Longer sequences, more states, more workloads.")
     ] = False,
+    necessity: Annotated[
+        bool,
+        typer.Option("--necessity", help="Take each sync of it away, in the model, and tell."),
+    ] = False,
     fs: FsOption = None,
     machine: MachineOption = "auto",
     seed: SeedOption = 0,
@@ -65,7 +71,8 @@ def validate(
 ) -> int:
     """Hold a fsync method against its claims: in the model, then on real kernels.
 
-    Exits 1 when a crash state breaks a property that the method claims for that filesystem.
+    Exits 1 when a crash state breaks a property that the method claims for that filesystem; with
+    --necessity, when it makes a sync of which no crash shows the need.
 
     Examples:
 
@@ -83,6 +90,8 @@ def validate(
         if name not in MODELS_OF_FILESYSTEMS:
             known = ", ".join(MODELS_OF_FILESYSTEMS)
             raise UsageError(f"no persistence model for --fs {name}: there are {known}")
+    if necessity:
+        return _necessity(chosen, filesystems, seed, markdown, json_file)
     started = time.perf_counter()
     options = ModelOptions(
         length=1 if quick else 2, states_limit=1_000 if quick else 300, seed=seed
@@ -110,6 +119,18 @@ def validate(
     if markdown is not None:
         markdown.write_text(validation_markdown(result))
     return 0 if result.confirmed else EXIT_VIOLATION
+
+
+def _necessity(
+    method: Method, filesystems: list[str], seed: int, markdown: Path | None, json_file: Path | None
+) -> int:
+    with watching() as progress:
+        result = needed_in_model(method, filesystems, ModelOptions(seed=seed), progress)
+    write_json(result, json_file)
+    (stderr if str(json_file) == "-" else stdout()).print(render_necessity(result))
+    if markdown is not None:
+        markdown.write_text(necessity_markdown(result))
+    return EXIT_VIOLATION if result.unneeded else 0
 
 
 def _on_real_kernels(

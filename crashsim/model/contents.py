@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import product
 
-from crashsim.model.extents import Extents, Level, Version, levels_of
+from crashsim.model.extents import Extents, Level, Version, levels_of, zeroed_tail
 from crashsim.model.operations import ChangeMode, FileChange, Resize, Write
 from crashsim.model.persistence import DataRules
 from crashsim.model.tree import Directory, File, Node, Symlink
@@ -152,7 +152,8 @@ def _account(extents: Extents, level: Level, versions: Sequence[Version], horizo
     for change in extents.pending:
         if isinstance(change, Resize):
             if change.number >= horizon:
-                lost.append(Lost(change.number, Loss.ALL))
+                tail = missing.get(change.number, [])
+                lost.append(Lost(change.number, Loss.ALL if all(tail) else Loss.PART))
             else:
                 last = max(last, change.number)
             continue
@@ -193,6 +194,9 @@ def _independent(
     parts: list[_Part] = []
     for change in pending:
         if isinstance(change, Resize):
+            tail = zeroed_tail(change, rules.page_bytes)
+            if tail is not None:
+                parts.append(_Part(tail, tail.offset, (tail.end,)))
             parts.append(_Part(change, 0, (change.length,)))
             continue
         bounds = _pieces_of(change, rules, pieces)
@@ -254,6 +258,9 @@ def _independent_account(
             data_flags.setdefault(number, []).append(is_there)
         if end is not None and (is_there or part.is_size):
             last = max(last, number)
+        if end is not None and isinstance(part.change, Resize):
+            flags[number] = [True]
+            data_flags.pop(number, None)
     for number, mine in flags.items():
         data = data_flags.get(number)
         if not any(mine):

@@ -1,7 +1,7 @@
 """A file in the page cache, unit by unit: which moments of it the disk may show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crashsim.model.operations import Resize, Write
 from crashsim.model.persistence import DataRules
@@ -83,7 +83,7 @@ class Extents:
     ) -> "Extents":
         """The units of a file with these pending changes."""
         resizes = [each for each in pending if isinstance(each, Resize) and each.number < horizon]
-        writes = _visible_writes(pending, horizon, copy_on_write=rules.copy_on_write)
+        writes = _visible_writes(pending, horizon, rules)
         unit = rules.page_bytes if rules.copy_on_write else rules.unit_bytes
         longest = max((len(each.data) for each in writes), default=0)
         while pieces is not None and longest > unit * pieces:
@@ -137,33 +137,47 @@ class Extents:
         return missing, last
 
 
+def zeroed_tail(resize: Resize, page_bytes: int) -> Write | None:
+    """What a truncation writes: zeros to the end of the page that it ends in, where that is data.
+
+    It is written back like any other data, and may be there without the truncation.
+    """
+    end = min(resize.size_before, -(-resize.length // page_bytes) * page_bytes)
+    if end <= resize.length:
+        return None
+    zeros = bytes(end - resize.length)
+    size = resize.size_before
+    return Write(resize.number, resize.inode, resize.path, resize.length, zeros, size)
+
+
 def _visible_writes(
-    pending: Sequence[Write | Resize], horizon: int, *, copy_on_write: bool
+    pending: Sequence[Write | Resize], horizon: int, rules: DataRules
 ) -> list[Write]:
     """The pending writes, as far as they may show: what was written to blocks that a truncation
     had freed is nowhere to be seen if the truncation is lost."""
     limit: int | None = None
     writes = []
     for change in pending:
+        if rules.copy_on_write and change.number >= horizon:
+            break
         if isinstance(change, Resize):
             if change.number >= horizon:
-                limit = change.length if limit is None else min(limit, change.length)
-        elif not (copy_on_write and change.number >= horizon):
-            if limit is None or change.end <= limit:
-                writes.append(change)
-            elif change.offset < limit:
-                data = change.data[: limit - change.offset]
-                writes.append(
-                    Write(
-                        change.number,
-                        change.inode,
-                        change.path,
-                        change.offset,
-                        data,
-                        change.size_before,
-                    )
-                )
+                tail = zeroed_tail(change, rules.page_bytes)
+                writes += [] if tail is None else _below(tail, limit)
+                end = -(-change.length // rules.page_bytes) * rules.page_bytes
+                limit = end if limit is None else min(limit, end)
+        else:
+            writes += _below(change, limit)
     return writes
+
+
+def _below(write: Write, limit: int | None) -> list[Write]:
+    """The part of a write below an offset, if there is one."""
+    if limit is None or write.end <= limit:
+        return [write]
+    if write.offset >= limit:
+        return []
+    return [replace(write, data=write.data[: limit - write.offset])]
 
 
 def _resized(start: bytes, resizes: Sequence[Resize]) -> bytes:

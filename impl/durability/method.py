@@ -130,9 +130,6 @@ class FsyncMethod:
     def publishing(self, phase: Phase, files: Sequence[StagedFile]) -> None:
         """The files of a phase (perhaps none) are about to appear under their final names."""
 
-    def appended(self, path: str, descriptor: int) -> None:
-        """A line was appended in place to a reflog; its reference appears after this."""
-
     def published(self, phase: Phase, files: Sequence[StagedFile]) -> None:
         """The files of a phase (perhaps none) have appeared."""
 

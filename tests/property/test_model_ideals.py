@@ -7,6 +7,7 @@ last cut is compared: it has the states of all cuts since the last sync.
 
 from collections.abc import Iterator
 from itertools import chain, combinations
+from typing import TypeGuard
 
 import pytest
 from hypothesis import assume, given, settings
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from crashsim.model.models import MODELS
 from crashsim.model.namespace import Namespace
-from crashsim.model.operations import Close, Entry, Log, Resize, Scope, Sync, Write
+from crashsim.model.operations import Close, Entry, Log, Operation, Resize, Scope, Sync, Write
 from crashsim.model.states import crash_states
 from crashsim.model.tree import Directory, File, Node, digest_of
 from tests.support.model_histories import Step, machine_after, steps
@@ -22,6 +23,11 @@ from tests.support.model_histories import Step, machine_after, steps
 ATOMS_LIMIT = 13
 
 Atom = tuple[str, int]
+
+
+def zeroes_a_tail(operation: Operation) -> TypeGuard[Resize]:
+    """A truncation within the file's only page writes zeros behind its new end."""
+    return isinstance(operation, Resize) and 0 < operation.length < operation.size_before
 
 
 def last_change(log: Log, sync: Sync) -> int:
@@ -55,14 +61,17 @@ class Reference:
         self.writes = [e for e in log.operations if isinstance(e, Write)]
         self.sizes = [e for e in self.writes if e.extends]
         self.atoms: list[Atom] = [("record", e.number) for e in self.records]
-        self.atoms += (("data", e.number) for e in self.writes)
+        self._datas: list[Write | Resize] = [
+            e for e in log.operations if isinstance(e, Write) or zeroes_a_tail(e)
+        ]
+        self.atoms += (("data", e.number) for e in self._datas)
         self.atoms += (("size", e.number) for e in self.sizes)
         self._committed = -1
         self._forced = frozenset(self._durable())
         self._barriers = list(self._find_barriers())
 
     def _of_file(self, inode: int, before: int) -> Iterator[Atom]:
-        for kind, group in (("data", self.writes), ("size", self.sizes)):
+        for kind, group in (("data", self._datas), ("size", self.sizes)):
             yield from ((kind, e.number) for e in group if e.inode == inode and e.number < before)
 
     def _durable(self) -> Iterator[Atom]:
@@ -100,7 +109,7 @@ class Reference:
         first_lost = min((n for n in numbers if ("record", n) not in kept), default=1 << 60)
         last_kept = max((n for n in numbers if ("record", n) in kept), default=-1)
         if last_kept > first_lost or not all(
-            self._is_legal(w, kept, first_lost) for w in self.writes
+            self._is_legal(each, kept, first_lost) for each in self._datas
         ):
             return False
         evidence = max(last_kept, self._committed)
@@ -110,9 +119,9 @@ class Reference:
             if evidence >= after
         )
 
-    def _is_legal(self, write: Write, kept: frozenset[Atom], first_lost: int) -> bool:
+    def _is_legal(self, write: Write | Resize, kept: frozenset[Atom], first_lost: int) -> bool:
         data, size = ("data", write.number) in kept, ("size", write.number) in kept
-        earlier = [e for e in self.writes if e.inode == write.inode and e.number < write.number]
+        earlier = [e for e in self._datas if e.inode == write.inode and e.number < write.number]
         if data and any(("data", e.number) not in kept for e in earlier):
             return False
         if not size:
@@ -120,7 +129,7 @@ class Reference:
         is_forced = ("size", write.number) in self._forced
         return (
             (write.number < first_lost or is_forced)
-            and all(("size", e.number) in kept for e in earlier if e.extends)
+            and all(("size", e.number) in kept for e in earlier if e in self.sizes)
             and (data or not self._size_after_data)
         )
 
@@ -128,7 +137,7 @@ class Reference:
         nodes = {self.log.base.inodes[path]: node for path, node in self.log.base.items()}
         contents: dict[int, tuple[bytearray, int]] = {}
         names = Namespace(self.log.base)
-        lost_cut: dict[int, int] = {}
+        freed: set[int] = set()
         for each in self.log.operations:
             if isinstance(each, Entry) and ("record", each.number) in kept:
                 names.apply(each)
@@ -142,15 +151,14 @@ class Reference:
             if isinstance(each, Resize):
                 if ("record", each.number) in kept:
                     store, size = store[: each.length], each.length
-                else:
-                    before = lost_cut.get(each.inode, each.length)
-                    lost_cut[each.inode] = min(before, each.length)
+                elif each.length == 0:
+                    freed.add(each.inode)
+                elif ("data", each.number) in kept and each.inode not in freed:
+                    store[each.length :] = bytes(len(store[each.length :]))
             else:
-                if ("data", each.number) in kept:
-                    end = min(each.end, lost_cut.get(each.inode, each.end))
-                    store.extend(bytes(max(0, end - len(store))))
-                    if end > each.offset:
-                        store[each.offset : end] = each.data[: end - each.offset]
+                if ("data", each.number) in kept and each.inode not in freed:
+                    store.extend(bytes(max(0, each.end - len(store))))
+                    store[each.offset : each.end] = each.data
                 if ("size", each.number) in kept:
                     size = max(size, each.end)
             contents[each.inode] = store, size

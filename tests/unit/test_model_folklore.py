@@ -374,3 +374,16 @@ def test_the_heuristic_for_truncated_files_ends_with_the_first_close() -> None:
     machine.make_directory("d")
     found = {s.tree.content("f") for s in states(machine.log, "ext4-ordered") if "d" in s.tree}
     assert b"" in found
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_a_lost_truncation_may_leave_zeros_behind_its_end(model: str) -> None:
+    """The rest of the page is zeroed in memory, and written back before the size is recorded."""
+    machine = Simulated(Tree.of({"f": b"old content"}))
+    descriptor = machine.open("f", os.O_WRONLY)
+    machine.truncate(descriptor, 3)
+    zeros = set() if model == "btrfs" else {b"old" + bytes(8)}
+    assert outcomes(machine, model) == {b"old content", b"old"} | zeros
+    machine.fsync(descriptor)
+    machine.promise("short")
+    assert after_promise(machine, model) == {b"old"}
