@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from impl.errors import Conflict
 from impl.index import Index
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.objects.model import MODE_COMMIT, TreeEntry
 from impl.paths import printable
 from impl.trees import index_entries, tree_files

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from impl.durability.components import Component
 from impl.durability.port import map_file, write_all
 from impl.errors import Corrupt, CorruptIndex
-from impl.index_format import IndexEntry, ParsedIndex, format_index, parse_index
+from impl.index_entry import IndexEntry
+from impl.index_format import ParsedIndex, format_index, parse_index
 from impl.index_trees import CachedTree
 from impl.worktree import WorkTree
 

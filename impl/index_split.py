@@ -6,7 +6,8 @@ Source: gitformat-index(5), "Split index". This store reads them, and writes who
 from collections.abc import Sequence
 
 from impl.errors import CorruptIndex
-from impl.index_format import IndexEntry, SplitLink
+from impl.index_entry import IndexEntry
+from impl.index_format import SplitLink
 from impl.objects.ewah import decode_ewah, ewah_size_bytes, positions
 
 

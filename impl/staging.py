@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from impl.errors import InvalidInput, MissingPath
 from impl.index import Index
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.objects.model import MODE_COMMIT
 from impl.paths import check_path, printable
 from impl.worktree import WorkTree, stat_data

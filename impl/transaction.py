@@ -13,6 +13,7 @@ import errno
 import os
 from typing import NamedTuple
 
+from impl.appends import Appends
 from impl.durability.components import (
     OBJECT_COMPONENTS,
     Component,
@@ -23,7 +24,7 @@ from impl.durability.components import (
 from impl.durability.method import FsyncMethod
 from impl.durability.names import LOCK_SUFFIX, Names, Publication
 from impl.durability.policy import Policy
-from impl.durability.port import Bytes, Port, read_file, write_all
+from impl.durability.port import Bytes, Port, write_all
 
 
 class Staged(NamedTuple):
@@ -68,7 +69,7 @@ class RepoTransaction:
         self._drafts: dict[str, Staged] = {}
         self._pending: dict[str, Staged] = {}
         self._locks: list[str] = []
-        self._appends: dict[str, list[bytes]] = {}
+        self._appends = Appends()
         self._removals: dict[str, bool] = {}
         self._empty_directories: list[str] = []
         self.names = Names(port)
@@ -177,7 +178,7 @@ class RepoTransaction:
 
     def append(self, component: Component, path: str, line: bytes) -> None:
         """Append to a file (a reflog) before any reference of this transaction appears."""
-        self._appends.setdefault(path, []).append(line)
+        self._appends.add(path, line)
 
     def remove(self, path: str, *, promised: bool = False) -> None:
         """Unlink a file once everything staged is visible, and durable if the method says so.
@@ -190,6 +191,10 @@ class RepoTransaction:
     def remove_directory(self, path: str) -> None:
         """Remove a directory after the files, if it is empty then."""
         self._empty_directories.append(path)
+
+    def is_staged(self, final: str) -> bool:
+        """Whether this transaction has a file staged that is to be published there."""
+        return final in self._pending
 
     def current(self, final: str) -> str:
         """Where the content staged for `final` can be read now: its temporary or final path."""
@@ -217,7 +222,7 @@ class RepoTransaction:
 
     def commit(self) -> None:
         """Publish everything, in order, synced as the method says. Raises SyncFailed, OSError."""
-        self._stage_appends()
+        self._appends.stage(self, in_place=self._method.appends_in_place)
         for phase in Phase:
             self._publish_phase(phase)
         removals = list(self._removals)
@@ -244,9 +249,7 @@ class RepoTransaction:
             files.sort(key=lambda file: file.component is not Component.REFLOG)
         self._method.publishing(phase, files)
         if phase is Phase.REFERENCES:
-            for path, lines in self._appends.items():
-                self._append_in_place(path, lines)
-            self._appends.clear()
+            self._appends.write(self.names)
         for file in files:
             self._publish(file)
             del self._pending[file.final]
@@ -254,31 +257,6 @@ class RepoTransaction:
 
     def _publish(self, file: Staged) -> None:
         self.names.give(file.temporary, file.final, file.publication)
-
-    def _append_in_place(self, path: str, lines: list[bytes]) -> None:
-        descriptor = self.names.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            write_all(self.port, descriptor, b"".join(lines))
-        finally:
-            self.port.close(descriptor)
-
-    def _stage_appends(self) -> None:
-        """Turn appends into whole new files: if the method wants it, or there is one already."""
-        for path in list(self._appends):
-            if self._method.appends_in_place and path not in self._pending:
-                continue
-            added = b"".join(self._appends.pop(path))
-            if path in self._pending:
-                content = read_file(self.port, self.current(path))
-                self.write(Component.REFLOG, path, content + added)
-                continue
-            draft = self.lock(Component.REFLOG, path)
-            try:
-                content = read_file(self.port, path)
-            except FileNotFoundError:
-                content = b""
-            write_all(self.port, draft.descriptor, content + added)
-            self.stage(draft)
 
     def _release(self) -> None:
         for draft in self._drafts.values():

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from impl.errors import Conflict, HostilePath, ObjectMissing
 from impl.index import Index
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.index_trees import CachedTree
 from impl.objects.model import MODE_COMMIT, MODE_TREE, TreeEntry, format_tree
 from impl.paths import check_path, printable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from impl.durability.port import read_file, write_all
 from impl.errors import HostilePath, StoreError
 from impl.ignore import Ignores
-from impl.index_format import IndexEntry, StatData
+from impl.index_entry import IndexEntry, StatData
 from impl.objects.model import MODE_COMMIT, MODE_EXECUTABLE, MODE_FILE, MODE_LINK
 from impl.paths import check_path, is_dot_git, printable
 

@@ -1,8 +1,10 @@
 """What the benchmarks of exploring share: states to decide, and a way to decide them in batches."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from crashsim.campaigns.benchmark import Meter
 from crashsim.campaigns.recorded import Recorded
@@ -46,20 +48,31 @@ class InProcessOnly:
 class Side:
     """One way to decide, and what it took.
 
+    :ivar recoverers: as many as states are decided side by side.
     :ivar meter: has one entry for each state.
     """
 
     decider: Decider
-    recoverer: Recoverer
+    recoverers: Sequence[Recoverer]
     meter: Meter = field(default_factory=Meter)
     by: Counter[DecidedBy] = field(default_factory=Counter)
 
     def decide(self, states: Sequence[CrashState]) -> None:
         """Decide some states."""
-        for state in states:
-            with self.meter.measure():
-                verdict = self.decider.decide(state, self.recoverer)
-            self.by[verdict.decided_by] += 1
+        waiting = deque(states)
+        with self.meter.measure(len(states)), ThreadPoolExecutor(len(self.recoverers)) as pool:
+            for decided in pool.map(partial(self._work, waiting), self.recoverers):
+                self.by += decided
+
+    def _work(self, waiting: deque[CrashState], recoverer: Recoverer) -> Counter[DecidedBy]:
+        """Decide what nobody else has taken, until there is nothing left."""
+        decided: Counter[DecidedBy] = Counter()
+        while True:
+            try:
+                state = waiting.popleft()
+            except IndexError:
+                return decided
+            decided[self.decider.decide(state, recoverer).decided_by] += 1
 
     @property
     def decided_by(self) -> str:

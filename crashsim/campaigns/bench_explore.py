@@ -1,8 +1,9 @@
 """How many crash states are decided a second, against the usual way in an equal guest.
 
-Both sides get states of one fresh recording of git. Ours decides them in the order of a run, with
-all prunings and one guest; the usual way gets every n-th of them, so that both meet the same kinds
-of states and the same load of the host.
+All sides get states of one fresh recording of git. Ours decides them in the order of a run, with
+all prunings, once with as many guests as a run has and once with a single one; the usual way gets
+every n-th of them, in a guest of its own, so that all meet the same kinds of states and the same
+load of the host.
 """
 
 import tempfile
@@ -11,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import mean
 
-from crashsim.campaigns.bench_deciding import InProcessOnly, Side, choose_states
+from crashsim.campaigns.bench_deciding import Side, choose_states
 from crashsim.campaigns.bench_rebuild import UsualWay
 from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, figure
 from crashsim.campaigns.explaining import Snapshots
@@ -20,7 +21,6 @@ from crashsim.campaigns.recorded import SLOT, Recorded
 from crashsim.campaigns.run import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.disk.state import CrashState
-from crashsim.explore.deciding import Decider
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import Filesystem
 from crashsim.machines.protocol import Machine
@@ -32,22 +32,30 @@ BOUND = "at least 10"
 
 
 def bench_explore(
-    count: int, batch: int, filesystem: Filesystem, parent: Path | None, progress: Progress
+    count: int,
+    batch: int,
+    jobs: int,
+    filesystem: Filesystem,
+    parent: Path | None,
+    progress: Progress,
 ) -> Benchmark:
     """Record git with `core.fsync=none` and decide states of it in both ways, in turn.
 
     :param count: how many states ours decides.
     :param batch: how many of them there are for each one that the usual way decides.
+    :param jobs: how many guests decide side by side, as in a run.
     :param parent: where the recording goes; it is removed again.
 
     Raises InfrastructureError where no guest comes up.
     """
     machine = QemuMachine()
     with _fresh_recording(machine, filesystem, parent, progress) as recorded, ExitStack() as stack:
-        whole = Side(recorded.decider(), stack.enter_context(recorded.recoverer(machine)))
-        in_process = Side(
-            Decider(recorded.images, recorded.timeline, InProcessOnly(recorded.oracle)),
-            stack.enter_context(recorded.recoverer(machine)),
+        run, alone = (
+            Side(
+                recorded.decider(),
+                [stack.enter_context(recorded.recoverer(machine)) for _ in range(guests)],
+            )
+            for guests in (jobs, 1)
         )
         usual = UsualWay(
             stack.enter_context(machine.start()),
@@ -57,16 +65,16 @@ def bench_explore(
             REPOSITORY,
         )
         states = choose_states(recorded, count)
-        rebuilding, sound = _take_turns(states, batch, (whole, in_process), usual, progress)
+        rebuilding, sound = _take_turns(states, batch, (run, alone), usual, progress)
         notes = [
             f"git on {filesystem.spelling}, core.fsync=none, disturbed: a log of "
-            f"{len(recorded.log.requests)} requests; {len(states)} states, one guest",
-            f"as in a run: {whole.decided_by}; {_phases(whole)}",
-            f"in-process oracle alone: {in_process.decided_by}; {_phases(in_process)}",
+            f"{len(recorded.log.requests)} requests; {len(states)} states",
+            f"{jobs} guests: {run.decided_by}; {_phases(run)}",
+            f"one guest: {alone.decided_by}; {_phases(alone)}",
             f"the usual way: {len(rebuilding.seconds)} of these states, {sound} sound by git fsck",
             f"{machine.info.kind}, {machine.info.accel}: {machine.info.reason}",
         ]
-        return _result(whole.meter, in_process.meter, rebuilding, notes)
+        return _result(jobs, run.meter, alone.meter, rebuilding, notes)
 
 
 def _take_turns(
@@ -107,34 +115,27 @@ def _fresh_recording(
             yield recorded
 
 
-def _result(whole: Meter, in_process: Meter, usual: Meter, notes: list[str]) -> Benchmark:
+def _result(jobs: int, run: Meter, alone: Meter, usual: Meter, notes: list[str]) -> Benchmark:
     """Rates follow from means: what a pruning saves is in them, and not in a median."""
-    sides = {
-        "as in a run": whole,
-        "in-process oracle alone": in_process,
-        "rebuild, mount, git fsck, umount": usual,
-    }
+    ours = {f"as in a run ({jobs} guests)": run, "one guest": alone}
+    sides = {**ours, "rebuild, mount, git fsck, umount": usual}
     figures = [figure(f"a state: {name}", "s", side.seconds) for name, side in sides.items()]
     for name, side in sides.items():
         figures.append(figure(f"states a second: {name}", "1/s", [1 / mean(side.seconds)]))
         figures.append(figure(f"CPU time of a state: {name}", "s", [mean(side.cpu_seconds)]))
-    return Benchmark(
-        "explore",
-        figures,
-        [
-            Ratio("as in a run / usual way", mean(usual.seconds) / mean(whole.seconds), BOUND),
-            Ratio("in process / usual way", mean(usual.seconds) / mean(in_process.seconds)),
-            Ratio(
-                "as in a run / usual way, by CPU time",
-                mean(usual.cpu_seconds) / mean(whole.cpu_seconds),
-            ),
-            Ratio(
-                "in process / usual way, by CPU time",
-                mean(usual.cpu_seconds) / mean(in_process.cpu_seconds),
-            ),
-        ],
-        notes,
-    )
+    ratios = [
+        Ratio(
+            f"{name} / usual way",
+            mean(usual.seconds) / mean(side.seconds),
+            BOUND if side is run else "",
+        )
+        for name, side in ours.items()
+    ]
+    ratios += [
+        Ratio(f"{name} / usual way, by CPU time", mean(usual.cpu_seconds) / mean(side.cpu_seconds))
+        for name, side in ours.items()
+    ]
+    return Benchmark("explore", figures, ratios, notes)
 
 
 def _phases(side: Side) -> str:

@@ -131,7 +131,8 @@ def _prepare(stack: ExitStack, plan: _Plan, factor: int, rewrites: int) -> _Leng
     decider = Decider(
         recorded.images, recorded.timeline, InProcessOnly(recorded.oracle), frozenset()
     )
-    side = Side(decider, stack.enter_context(recorded.recoverer(plan.machine)))
-    decider.decide(states[0], side.recoverer)
+    recoverer = stack.enter_context(recorded.recoverer(plan.machine))
+    side = Side(decider, [recoverer])
+    decider.decide(states[0], recoverer)
     name = f"log of {factor} x ({len(recorded.log.requests):,} requests)"
     return _Length(name, side, states[1:], opening)

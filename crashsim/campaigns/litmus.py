@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crashsim.campaigns.litmus_model import AFTER, DURING, allowed_outcomes, model_of
+from crashsim.campaigns.litmus_model import AFTER, EVER, allowed_outcomes, model_of
 from crashsim.campaigns.litmus_result import (
     Example,
     LitmusFilesystemResult,
@@ -46,7 +46,7 @@ from crashsim.workloads.litmus_tests import Litmus
 from crashsim.workloads.record import record
 
 SLOT = 0
-_STAGE_OF = {Property.ATOMIC: DURING, Property.DURABLE: AFTER}
+_STAGES_OF = {Property.ATOMIC: (EVER,), Property.DURABLE: (EVER, AFTER)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,9 @@ class Tally:
                 self.unmountable += 1
                 continue
             test, _, variant = each.subject.partition(" ")
-            key = test, _STAGE_OF[each.property], each.rule
-            self.seen.setdefault(key, _Seen()).add(state, self.variants[variant])
+            for stage in _STAGES_OF[each.property]:
+                seen = self.seen.setdefault((test, stage, each.rule), _Seen())
+                seen.add(state, self.variants[variant])
 
 
 def run_litmus(
@@ -221,7 +222,7 @@ def compare(test: Litmus, tally: Tally, model: Model | None) -> LitmusTestResult
         question=test.question,
         setup=list(test.setup),
         calls=list(test.run),
-        seen=sorted(seen, key=lambda each: (each.stage != DURING, each.outcome)),
+        seen=sorted(seen, key=lambda each: (each.stage != EVER, each.outcome)),
         unseen=[
             UnseenOutcome(stage, outcome)
             for stage, outcomes in (allowed or {}).items()

@@ -11,8 +11,8 @@ from crashsim.oracles.outcomes import MISSING, describe, outcome
 from crashsim.workloads.litmus_interpreter import BLOCK_BYTES, DIRECTORY, Interpreter
 from crashsim.workloads.litmus_tests import Litmus
 
-DURING, AFTER = "during", "after"
-"""Before all calls have returned, and after."""
+EVER, AFTER = "ever", "after"
+"""Stages: at any moment since the first call began, and once all calls have returned."""
 
 _MODEL_NAMES: Mapping[str, str] = {
     "ext4": "ext4-ordered",
@@ -36,10 +36,12 @@ def allowed_outcomes(test: Litmus, model: Model) -> Mapping[str, frozenset[str]]
     filesystem shows in any variant has to be among these.
     """
     log = _simulate(test)
-    found: dict[str, set[str]] = {DURING: set(), AFTER: set()}
+    found: dict[str, set[str]] = {EVER: set(), AFTER: set()}
     for state in crash_states(log.log, model):
-        stage = AFTER if state.promises else DURING
-        found[stage].add(outcome(test.files, _look_in(state.tree)))
+        left = outcome(test.files, _look_in(state.tree))
+        found[EVER].add(left)
+        if state.promises:
+            found[AFTER].add(left)
     return {stage: frozenset(outcomes) for stage, outcomes in found.items()}
 
 

@@ -20,7 +20,7 @@ class Example(msgspec.Struct, frozen=True):
 class SeenOutcome(msgspec.Struct, frozen=True):
     """An outcome that a real filesystem showed.
 
-    :ivar stage: `during` the calls, or `after` all of them had returned.
+    :ivar stage: `ever`, at any moment since the first call began, or `after` all had returned.
     :ivar alone: in how many crash states while no other process synced anything.
     :ivar disturbed: in how many while an unrelated one did.
     :ivar allowed: whether the filesystem's model allows it; None where it has no model.

@@ -72,6 +72,7 @@ def explore(
     batch: Annotated[
         int, typer.Option(min=1, help="How many for each one that is decided the usual way.")
     ] = 50,
+    jobs: Annotated[int, typer.Option(min=1, help="How many guests, as `crashsim run` has.")] = 2,
     fs: FsOption = "ext4",
     directory: DirectoryOption = None,
     json_file: JsonOption = None,
@@ -81,7 +82,10 @@ def explore(
     Example: crashsim bench explore --states 300 --batch 20
     """
     filesystem = parse_filesystem(fs)
-    _show(lambda progress: bench_explore(states, batch, filesystem, directory, progress), json_file)
+    _show(
+        lambda progress: bench_explore(states, batch, jobs, filesystem, directory, progress),
+        json_file,
+    )
 
 
 @bench_app.command()

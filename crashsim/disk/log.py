@@ -79,12 +79,13 @@ class Log:
 
         Never raises OSError, which a crash disk would hand to the guest as its own disk's error.
         """
-        path = self.directory / DATA_NAME
         try:
             count = os.preadv(self._data.fileno(), [buffer], data_offset)
         except OSError as error:
+            path = self.directory / DATA_NAME
             raise LogUnreadable(f"{path}: cannot be read: {error.strerror}") from error
         if count != len(buffer):
+            path = self.directory / DATA_NAME
             raise LogDamaged(f"{path}: cut off at byte {data_offset + count}")
 
     def request(self, number: int) -> Request:

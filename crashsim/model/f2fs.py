@@ -7,4 +7,10 @@ Sources: Linux Documentation/filesystems/f2fs.rst (fsync_mode=posix, the default
 from crashsim.model.log_tree import LogTree
 from crashsim.model.persistence import DataRules
 
-F2FS = LogTree("f2fs", DataRules(), directory_sync_commits=True, commit_has_written_data=True)
+F2FS = LogTree(
+    "f2fs",
+    DataRules(),
+    directory_sync_commits=True,
+    names_before_data=True,
+    commit_has_written_data=True,
+)

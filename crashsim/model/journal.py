@@ -138,7 +138,7 @@ class JournalTracker:
         _raise(self._floors, passed)
         self._barriers = [each for each in self._barriers if each.after >= self._durable]
 
-    def worlds(self, cut: int) -> Worlds:
+    def worlds(self, cut: int, _under_way: Sync | None) -> Worlds:
         """One world for each place at which the log may end."""
         pending = [number for number in self._records if self._durable <= number < cut]
         worlds = []

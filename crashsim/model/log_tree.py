@@ -29,6 +29,7 @@ class LogTree:
     :ivar logs_more: a sync may carry more names than it has to: those that synced files got since,
         and what else happened in the directories.
     :ivar directory_sync_commits: fsync of a directory is a commit of everything.
+    :ivar names_before_data: while a file is synced, its names and size may be there without data.
     :ivar commit_has_written_data: a commit has the data that was written out and waited for before.
     """
 
@@ -37,6 +38,7 @@ class LogTree:
     keeps_displaced: bool = False
     logs_more: bool = False
     directory_sync_commits: bool = False
+    names_before_data: bool = False
     commit_has_written_data: bool = False
 
     def start(self, log: Log) -> "LogTreeTracker":
@@ -88,11 +90,16 @@ class LogTreeTracker:
         else:
             self._synced[sync.inode] = number
             self._floors[sync.inode] = number
-            for entry in self._entries:
-                if sync.inode == entry.inode or (
-                    sync.is_directory and any(slot.directory == sync.inode for slot in entry.slots)
-                ):
-                    self._ahead[entry.number] = number
+            self._ahead |= self._names_of(sync)
+
+    def _names_of(self, sync: Sync) -> dict[int, int]:
+        """The changes of names that a sync is for: a file's own, or those in a directory."""
+        return {
+            entry.number: sync.number
+            for entry in self._entries
+            if sync.inode == entry.inode
+            or (sync.is_directory and any(slot.directory == sync.inode for slot in entry.slots))
+        }
 
     def _commit(self, number: int) -> None:
         self._committed = number
@@ -102,7 +109,7 @@ class LogTreeTracker:
             self._floors[barrier.inode] = max(self._floors.get(barrier.inode, 0), barrier.upto)
         self._written.clear()
 
-    def worlds(self, cut: int) -> Worlds:
+    def worlds(self, cut: int, under_way: Sync | None) -> Worlds:
         """For each place at which the last commit may have been: what was synced on top of it."""
         pending = [number for number in self._records if self._committed <= number < cut]
         worlds: list[World] = []
@@ -114,7 +121,14 @@ class LogTreeTracker:
                 if barrier.after <= last:
                     floors[barrier.inode] = max(floors.get(barrier.inode, 0), barrier.upto)
             worlds += (World(kept, horizon, floors) for kept in dict.fromkeys(self._kept(horizon)))
+            if under_way is not None and self._is_early(under_way):
+                kept = self._complete(self._ahead | self._names_of(under_way), horizon)
+                worlds.append(World(kept, horizon, floors, early=under_way.inode))
         return WorldList(tuple(worlds))
+
+    def _is_early(self, sync: Sync) -> bool:
+        is_of_file = sync.scope in (Scope.FILE, Scope.DATA) and not sync.is_directory
+        return self._model.names_before_data and is_of_file
 
     def _kept(self, horizon: int) -> list[tuple[Entry, ...]]:
         """The names on top of a commit at `horizon`: what must be, and what may be as well."""

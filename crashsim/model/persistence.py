@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from crashsim.model.operations import Entry, Log, Operation
+from crashsim.model.operations import Entry, Log, Operation, Sync
+
+NEVER = 1 << 62
+"""A number that no operation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,17 @@ class World:
     :ivar horizon: no metadata change of a file (size, mode, truncation) with this number or a
         later one can have survived, but for those below the file's floor.
     :ivar floors: for each inode: its changes below this number have survived, all of them.
+    :ivar early: an inode to which the horizon does not apply: its sync is under way.
     """
 
     kept: tuple[Entry, ...]
     horizon: int
     floors: Mapping[int, int]
+    early: int | None = None
+
+    def horizon_of(self, inode: int) -> int:
+        """Changes of this file's metadata from this number on are lost, unless below its floor."""
+        return NEVER if inode == self.early else self.horizon
 
     def floor(self, inode: int) -> int:
         """Changes of this file below this number have survived."""
@@ -72,8 +81,11 @@ class Tracker(Protocol):
     def settled(self) -> int:
         """Every change of names below this number has survived in every world."""
 
-    def worlds(self, cut: int) -> Worlds:
-        """What may be left at a power cut before the operation numbered `cut`."""
+    def worlds(self, cut: int, under_way: Sync | None) -> Worlds:
+        """What may be left at a power cut before the operation numbered `cut`.
+
+        :param under_way: that operation, where it is a sync: it may have had an effect already.
+        """
 
 
 class Model(Protocol):

@@ -99,7 +99,7 @@ class PosixTracker:
             del self._entries[: len(first)]
             self._settled = first[0].number + 1
 
-    def worlds(self, cut: int) -> Worlds:
+    def worlds(self, cut: int, _under_way: Sync | None) -> Worlds:
         """Any set of the names that were not synced."""
         pending = tuple(e for e in self._entries if id(e) not in self._durable)
         return _Subsets(tuple(self._entries), pending, cut, dict(self._floors))

@@ -127,7 +127,7 @@ class Space:
         variables = []
         for inode, paths in places.items():
             found = self.files.open[inode].choices(
-                world.floor(inode), world.horizon, self._rules, self._pieces
+                world.floor(inode), world.horizon_of(inode), self._rules, self._pieces
             )
             weights = tuple(
                 sum(self._weight(path, choice.node) for path in paths) for choice in found

@@ -174,8 +174,8 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
     entries: deque[Entry] = deque()
     promises = least_cut = 0
 
-    def space_at(cut: int) -> Space:
-        worlds = tracker.worlds(cut)
+    def space_at(cut: int, under_way: Sync | None) -> Space:
+        worlds = tracker.worlds(cut, under_way)
         files.settle(worlds.world(worlds.count - 1))
         settled = tracker.settled
         while entries and entries[0].number < settled:
@@ -190,13 +190,13 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
         cut = operation.number
         if isinstance(operation, Sync | Promise):
             if cut >= since:
-                yield space_at(cut)
+                yield space_at(cut, operation if isinstance(operation, Sync) else None)
             promises += isinstance(operation, Promise)
             least_cut = cut + 1
         tracker.observe(operation)
         files.observe(operation)
         _keep(entries, operation)
-    yield space_at(cut + 1)
+    yield space_at(cut + 1, None)
 
 
 def _keep(entries: deque[Entry], operation: Operation) -> None:

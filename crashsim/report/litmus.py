@@ -7,28 +7,30 @@ from rich.console import ConsoleRenderable, Group
 from rich.table import Table
 from rich.text import Text
 
-from crashsim.campaigns.litmus_model import AFTER, DURING
+from crashsim.campaigns.litmus_model import AFTER, EVER
 from crashsim.campaigns.litmus_result import (
     LitmusFilesystemResult,
     LitmusResult,
     LitmusTestResult,
     SeenOutcome,
+    UnseenOutcome,
 )
 from crashsim.report.words import counted, printable, seconds_in_words
 
 _RED, _GREEN, _QUIET = "bold red", "green", "dim"
 _ONLY_DISTURBED = "°"
 _FORBIDDEN = "✗"
-_STAGES = (DURING, AFTER)
+_HEADINGS = {AFTER: "after all calls have returned", EVER: "at any moment"}
+_STAGES = tuple(_HEADINGS)
 
 GENERATED = "<!-- What follows is written by: crashsim litmus --markdown -->"
 """Everything below it in a page is replaced."""
 
 
 def render_litmus(result: LitmusResult) -> ConsoleRenderable:
-    """One line a test and filesystem: the outcomes during the calls, and after them."""
+    """One line a test and filesystem: the outcomes after all calls have returned, and ever."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("test", "on", DURING, AFTER):
+    for name in ("test", "on", *(_HEADINGS[stage] for stage in _STAGES)):
         table.add_column(name, overflow="fold", no_wrap=name == "on")
     for name, by_filesystem in _by_test(result):
         table.add_section()
@@ -71,8 +73,8 @@ def _summary(filesystem: LitmusFilesystemResult) -> Text:
     words = Text.assemble((printable(filesystem.fs), "bold"), f": {_facts(filesystem)}")
     for name, seen in filesystem.forbidden:
         words.append(
-            f"\n  {_FORBIDDEN} {name}: {printable(seen.outcome)} {seen.stage} the calls, in variant"
-            f" {seen.example.variant} (cut {seen.example.cut}, dropped {seen.example.dropped})",
+            f"\n  {_FORBIDDEN} {name}: {printable(seen.outcome)} {_HEADINGS[seen.stage]}, in "
+            f"variant {seen.example.variant} (cut {seen.example.cut}, dropped {seen.example.dropped})",
             _RED,
         )
     if filesystem.model is not None and not filesystem.forbidden:
@@ -112,7 +114,7 @@ def litmus_markdown(result: LitmusResult, before: str = "") -> str:
         "",
         *_seen_table(result, AFTER),
         "",
-        *_seen_table(result, DURING),
+        *_seen_table(result, EVER),
     ]
     lines += ["", "## Allowed by the model, and not seen", ""]
     lines += _unseen_table(result.filesystems)
@@ -126,8 +128,11 @@ def litmus_markdown(result: LitmusResult, before: str = "") -> str:
 
 
 def _seen_table(result: LitmusResult, stage: str) -> list[str]:
-    when = {AFTER: "After all calls have returned", DURING: "While the calls are being made"}[stage]
-    lines = [f"### {when}", "", _row(["test", *(each.fs for each in result.filesystems)])]
+    lines = [
+        f"### {_HEADINGS[stage].capitalize()}",
+        "",
+        _row(["test", *(each.fs for each in result.filesystems)]),
+    ]
     lines.append(_row(["---"] * (1 + len(result.filesystems))))
     for name, by_filesystem in _by_test(result):
         cells = [
@@ -148,12 +153,16 @@ def _unseen_table(filesystems: Sequence[LitmusFilesystemResult]) -> list[str]:
     lines.append(_row(["---"] * (1 + len(filesystems))))
     for index, test in enumerate(filesystems[0].tests):
         cells = [
-            "<br>".join(f"`{each.outcome}` {each.stage}" for each in filesystem.tests[index].unseen)
+            "<br>".join(_unseen_in_markdown(each) for each in filesystem.tests[index].unseen)
             for filesystem in filesystems
         ]
         if any(cells):
             lines.append(_row([test.name, *cells]))
     return lines
+
+
+def _unseen_in_markdown(unseen: UnseenOutcome) -> str:
+    return f"`{unseen.outcome}`{' after' if unseen.stage == AFTER else ''}"
 
 
 def _row(cells: Iterable[str]) -> str:

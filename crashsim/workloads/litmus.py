@@ -22,14 +22,13 @@ BEGIN, DONE, END = "begin", "done", "end"
 _STAGE = "/litmus"
 _SCRIPT = "litmus_interpreter.py"
 _SECONDS_MAX = 1800.0
-_LEAVES_NOTHING = ("open", "close")
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
     """What happens meanwhile.
 
-    :ivar each: what `others` do after each call of the test.
+    :ivar each: what `others` do after each call of the test but the last.
     :ivar last: what they do once the test is done.
     :ivar disturbed: whether an unrelated process syncs; else it is the kernel's own doing.
     """
@@ -48,11 +47,13 @@ _ALWAYS = (
     Variant("fsync", (_FSYNC,), (_FSYNC,), disturbed=True),
     Variant("fsync-last", (), (_FSYNC,), disturbed=True),
     Variant("writeback-fsync", (_WRITEBACK, _FSYNC), (_WRITEBACK, _FSYNC), disturbed=True),
+    Variant("writeback-fsync-last", (), (_WRITEBACK, _FSYNC), disturbed=True),
 )
 _WITH_COMMITS = (
     Variant("commit", (_COMMIT,), (_COMMIT,)),
     Variant("commit-last", (), (_COMMIT,)),
     Variant("writeback-commit", (_WRITEBACK, _COMMIT), (_WRITEBACK, _COMMIT)),
+    Variant("writeback-commit-last", (), (_WRITEBACK, _COMMIT)),
 )
 
 
@@ -75,14 +76,23 @@ class Run:
 
 
 def make_run(test: Litmus, variant: Variant) -> Run:
-    """Put a variant's lines between those of a test."""
+    """Put a variant's lines between those of a test.
+
+    After the last call they come when the test is done: nothing else could be seen before that.
+    """
+    *calls, last = test.run
     lines: list[str] = []
-    for line in test.run:
+    for line in calls:
         lines.append(line)
-        quiet = line.startswith(_LEAVES_NOTHING) and "create" not in line and "truncate" not in line
-        if not quiet:
+        if not _leaves_nothing(line):
             lines += variant.each
-    return Run(f"{test.name} {variant.name}", test.setup, tuple(lines), variant.last)
+    return Run(f"{test.name} {variant.name}", test.setup, (*lines, last), variant.last)
+
+
+def _leaves_nothing(line: str) -> bool:
+    """Whether a call changes nothing that could be lost."""
+    verb, *words = line.split()
+    return verb == "close" or (verb == "open" and not {"create", "truncate"} & set(words))
 
 
 @dataclass(frozen=True)

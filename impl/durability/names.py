@@ -24,12 +24,13 @@ class Publication(Enum):
 class Names:
     """The directory operations of one transaction.
 
+    :ivar port: the door to the operating system.
     :ivar created: the directories that it made, parents first.
     """
 
     def __init__(self, port: Port) -> None:
         """Through a port."""
-        self._port = port
+        self.port = port
         self._count = 0
         self._process = f"{os.getpid():x}"
         self.created: list[str] = []
@@ -58,15 +59,15 @@ class Names:
     def open(self, path: str, flags: int, mode: int) -> int:
         """open(2), with the directories made that are missing."""
         try:
-            return self._port.open(path, flags, mode)
+            return self.port.open(path, flags, mode)
         except FileNotFoundError:
             self.make_directories(os.path.dirname(path))
-            return self._port.open(path, flags, mode)
+            return self.port.open(path, flags, mode)
 
     def make_directories(self, path: str) -> None:
         """Create a directory and what is missing above it. Raises OSError."""
         try:
-            self._port.make_directory(path)
+            self.port.make_directory(path)
         except FileExistsError:
             return
         except FileNotFoundError:
@@ -88,15 +89,15 @@ class Names:
 
     def _give(self, temporary: str, final: str, publication: Publication) -> None:
         if publication is Publication.RENAME:
-            self._port.rename(temporary, final)
+            self.port.rename(temporary, final)
             return
         try:
-            self._port.link(temporary, final)
+            self.port.link(temporary, final)
         except FileExistsError:
             pass  # Another process has just stored the same content under the same name.
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            self._port.rename(temporary, final)
+            self.port.rename(temporary, final)
             return
-        self._port.unlink(temporary)
+        self.port.unlink(temporary)

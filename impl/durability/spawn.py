@@ -66,7 +66,8 @@ class OsChildren:
         """
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         root = os.path.dirname(package)
-        environment = {**self._environment, "PYTHONPATH": root}
+        paths = [root, *filter(None, [self._environment.get("PYTHONPATH")])]
+        environment = {**self._environment, "PYTHONPATH": os.pathsep.join(paths)}
         command = [sys.executable, "-P", "-m", "impl", "-C", directory, *arguments]
         reading, writing = os.pipe()
         # Files in memory, not pipes: nobody has to read them while the child is being fed.

@@ -5,7 +5,7 @@ from impl.context import Context
 from impl.errors import UsageError
 from impl.identity import identity
 from impl.index import LockedIndex
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.options import parse_options
 from impl.pathspec import Pathspec
 from impl.refs.store import resolve

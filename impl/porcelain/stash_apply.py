@@ -3,7 +3,7 @@
 from impl.checkout import check_unmodified, read_contents, write_file
 from impl.errors import CorruptObject
 from impl.index import Index, LockedIndex
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.objects.model import TreeEntry
 from impl.repository import Repository
 from impl.tree_merge import Change, merge_files

@@ -7,7 +7,7 @@ from impl.checkout import reset_files
 from impl.errors import NothingToDo
 from impl.identity import identity
 from impl.index import Index, LockedIndex
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.objects.model import Commit, format_commit
 from impl.porcelain.reset import record_reset
 from impl.refs.store import resolve

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from impl.context import Context
 from impl.errors import InvalidInput, MissingPath, UsageError
 from impl.index import LockedIndex
-from impl.index_format import IndexEntry
+from impl.index_entry import IndexEntry
 from impl.objects.model import MODE_COMMIT, MODE_EXECUTABLE, MODE_FILE, MODE_LINK
 from impl.options import Options, parse_options
 from impl.paths import check_path, printable, relative_path, unquoted

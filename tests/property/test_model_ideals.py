@@ -143,26 +143,31 @@ class Reference:
                 names.apply(each)
             if isinstance(each, Entry) and each.created is not None:
                 nodes[each.inode] = each.created
-            if not isinstance(each, Write | Resize):
-                continue
-            node = nodes[each.inode]
-            assert isinstance(node, File)
-            store, size = contents.get(each.inode, (bytearray(node.content), len(node.content)))
-            if isinstance(each, Resize):
-                if ("record", each.number) in kept:
-                    store, size = store[: each.length], each.length
-                elif each.length == 0:
-                    freed.add(each.inode)
-                elif ("data", each.number) in kept and each.inode not in freed:
-                    store[each.length :] = bytes(len(store[each.length :]))
-            else:
-                if ("data", each.number) in kept and each.inode not in freed:
-                    store.extend(bytes(max(0, each.end - len(store))))
-                    store[each.offset : each.end] = each.data
-                if ("size", each.number) in kept:
-                    size = max(size, each.end)
-            contents[each.inode] = store, size
+            if isinstance(each, Write | Resize):
+                node = nodes[each.inode]
+                assert isinstance(node, File)
+                known = contents.get(each.inode, (bytearray(node.content), len(node.content)))
+                contents[each.inode] = self._changed(each, kept, *known, freed)
         return digest_of({path: self._node(nodes, contents, i) for path, i in names.paths.items()})
+
+    @staticmethod
+    def _changed(
+        change: Write | Resize, kept: frozenset[Atom], store: bytearray, size: int, freed: set[int]
+    ) -> tuple[bytearray, int]:
+        """A file's store and size after one more change, as far as it is kept."""
+        has_data = ("data", change.number) in kept and change.inode not in freed
+        if isinstance(change, Resize):
+            if ("record", change.number) in kept:
+                return store[: change.length], change.length
+            if change.length == 0:
+                freed.add(change.inode)
+            elif has_data:
+                store[change.length :] = bytes(len(store[change.length :]))
+            return store, size
+        if has_data:
+            store.extend(bytes(max(0, change.end - len(store))))
+            store[change.offset : change.end] = change.data
+        return store, max(size, change.end) if ("size", change.number) in kept else size
 
     @staticmethod
     def _node(

@@ -1,4 +1,4 @@
-"""Device-mapper where /dev is a plain tmpfs, as in a container; in the guest, after `unshare -m`."""
+"""Device-mapper where /dev is a plain tmpfs, as in a container; after `unshare -m` in the guest."""
 
 import os
 import subprocess

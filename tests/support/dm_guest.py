@@ -5,7 +5,7 @@ import errno
 import mmap
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from crashsim.faults.dm.device import Device
 from crashsim.faults.dm.session import DeviceMapper
@@ -22,7 +22,9 @@ def table(target: Target, size_bytes: int = SIZE_BYTES) -> Table:
     return whole(size_bytes, target)
 
 
-def part(mapper: DeviceMapper, name: str, disk: str, offset_mib: int, size_bytes: int = SIZE_BYTES):  # type: ignore[no-untyped-def]
+def part(
+    mapper: DeviceMapper, name: str, disk: str, offset_mib: int, size_bytes: int = SIZE_BYTES
+) -> contextlib.AbstractContextManager[Device]:
     """A piece of a disk, as a device."""
     return mapper.device(name, table(Linear(disk, offset_mib * MIB // 512), size_bytes))
 
@@ -53,12 +55,13 @@ def read(path: str, block: int = 0, size_bytes: int = BLOCK_BYTES) -> bytes:
         return memory[:]
 
 
-def fails(call, *arguments: object) -> bool:  # type: ignore[no-untyped-def]
+def fails(call: Callable[..., object], *arguments: object) -> bool:
     """Whether I/O fails with EIO; any other failure is a failure of the test."""
     try:
         call(*arguments)
     except OSError as error:
-        assert error.errno == errno.EIO, error
+        if error.errno != errno.EIO:
+            raise
         return True
     return False
 

@@ -1,27 +1,25 @@
-"""Kills a process that uses device-mapper at each of its steps, in the guest.
+"""Kills a process that uses device-mapper after each of its commands, in the guest.
 
-Prints one JSON object: how many steps there are, and what was left after which.
+Prints one JSON object: how many commands there are, and what was left after which.
 """
 
 import ctypes
 import json
 import os
 import signal
-import sys
-import time
 from collections.abc import Callable
 
-from dm_guest import DISK, MIB, opened, part, table
-
-from crashsim.faults.dm import control
+from crashsim.faults.dm.abi import Header
 from crashsim.faults.dm.control import Control
 from crashsim.faults.dm.flakey import Flakey
 from crashsim.faults.dm.session import DeviceMapper
 from crashsim.faults.dm.targets import Error, Linear
 from crashsim.faults.dm.uevents import Uevents
+from tests.support.dm_guest import DISK, MIB, opened, part, table
 
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-HANG_SECONDS = 60
+DIRTY = b"dirty..." * 1024  # whole pages: to change a part of one is to read it first
+HANG_SECONDS = 50
 REMOVAL_SECONDS = 20
 
 
@@ -31,35 +29,33 @@ def use() -> None:
         DeviceMapper() as mapper,
         part(mapper, "lower", DISK, 0) as lower,
         mapper.device("upper", table(Flakey(lower.path, 3600, 0))) as upper,
+        opened(upper.path, os.O_RDWR) as descriptor,
     ):
         # Pages that nobody has written out yet: the last close of the node must do that.
-        with opened(upper.path, os.O_RDWR) as descriptor:
-            os.pwrite(descriptor, b"dirty" * 1000, MIB)
-            with lower.suspended():
-                upper.load(table(Flakey(lower.path, 0, 1, drop_writes=True)))
-                lower.load(table(Linear(DISK, 4096)))
-            os.pwrite(descriptor, b"dirty" * 1000, 2 * MIB)
-            with upper.suspended():
-                os.pwrite(descriptor, b"dirty" * 1000, 3 * MIB)
-            upper.reconfigure(table(Error()))
+        os.pwrite(descriptor, DIRTY, MIB)
+        with lower.suspended():
+            upper.load(table(Flakey(lower.path, 0, 1, drop_writes=True)))
+            lower.load(table(Linear(DISK, 4096)))
+        os.pwrite(descriptor, DIRTY, 2 * MIB)
+        with upper.suspended():
+            os.pwrite(descriptor, DIRTY, 3 * MIB)
+        upper.reconfigure(table(Error()))
 
 
-def die_at(step: int) -> None:
-    """From now on, be killed at the step of that number: before or after some command."""
+def die_after(number: int) -> None:
+    """From now on, be killed after the command of that number (from 0 on)."""
     perform = Control.perform
-    steps = iter(range(step + 1))
+    numbers = iter(range(number + 1))
 
-    def perform_or_die(self: Control, *arguments: object) -> object:
-        tick()
-        answer = perform(self, *arguments)  # type: ignore[arg-type]
-        tick()
+    def perform_and_die(
+        self: Control, command: int, header: Header, payload: bytes = b""
+    ) -> tuple[Header, bytes]:
+        answer = perform(self, command, header, payload)
+        if next(numbers) == number:
+            os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
-    def tick() -> None:
-        if next(steps) == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    control.Control.perform = perform_or_die  # type: ignore[method-assign, assignment]
+    Control.perform = perform_and_die  # type: ignore[method-assign]
 
 
 def in_a_child(action: Callable[[], None]) -> int:
@@ -96,22 +92,18 @@ def devices_left() -> list[str]:
 def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     left: dict[int, list[str]] = {}
-    step = 0
-    began = time.monotonic()
-    stride = int(sys.argv[1])
+    number = 0
 
     def use_and_die() -> None:
-        die_at(step)
+        die_after(number)
         use()
 
-    while (outcome := in_a_child(use_and_die)) == -signal.SIGKILL:
+    while not left and (outcome := in_a_child(use_and_die)) == -signal.SIGKILL:
         remaining = devices_left()
         if remaining:
-            left[step] = remaining
-            break
-        step += stride
-    print(json.dumps({"steps": step, "outcome": outcome, "left": left}))
-    print(f"{time.monotonic() - began:.1f} s", file=sys.stderr)
+            left[number] = remaining
+        number += 1
+    print(json.dumps({"commands": number, "outcome": outcome, "left": left}))
 
 
 if __name__ == "__main__":

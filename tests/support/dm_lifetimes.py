@@ -10,9 +10,7 @@ import signal
 import subprocess
 import traceback
 from collections.abc import Callable, Iterator
-
-from dm_guest import DISK, OTHER_DISK, SIZE_BYTES, opened, part, pattern, read, table, write
-from dm_killing import devices_left, in_a_child
+from pathlib import Path
 
 from crashsim.errors import CrashsimError
 from crashsim.faults.dm import device as device_module
@@ -22,8 +20,31 @@ from crashsim.faults.dm.errors import CommandFailed, DeviceInUse, EventTimeout, 
 from crashsim.faults.dm.session import DeviceMapper
 from crashsim.faults.dm.tables import whole
 from crashsim.faults.dm.targets import Delay, Latency, Linear, Zero
+from tests.support.dm_guest import (
+    DISK,
+    OTHER_DISK,
+    SIZE_BYTES,
+    opened,
+    part,
+    pattern,
+    read,
+    table,
+    write,
+)
+from tests.support.dm_killing import devices_left, in_a_child
 
 ROUNDS = 200
+
+
+@contextlib.contextmanager
+def raises(kind: type[BaseException]) -> Iterator[list[BaseException]]:
+    """pytest.raises, which this guest has not; gives a list that will hold the error."""
+    seen: list[BaseException] = []
+    try:
+        yield seen
+    except kind as error:
+        seen.append(error)
+    assert seen, f"no {kind.__name__}"
 
 
 def many_rounds_without_busy() -> None:
@@ -37,16 +58,20 @@ def many_rounds_without_busy() -> None:
 
 
 def an_error_while_suspended() -> None:
-    with pytest_raises(ZeroDivisionError), DeviceMapper() as mapper:
-        with part(mapper, "lower", DISK, 0) as lower, part(mapper, "upper", lower.path, 0):
-            lower.suspend()
-            raise ZeroDivisionError
+    with (
+        raises(ZeroDivisionError),
+        DeviceMapper() as mapper,
+        part(mapper, "lower", DISK, 0) as lower,
+        part(mapper, "upper", lower.path, 0),
+    ):
+        lower.suspend()
+        raise ZeroDivisionError
     assert devices_left() == []
 
 
 def an_error_in_a_suspension_brings_the_old_table_back() -> None:
     with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
-        with pytest_raises(ZeroDivisionError), device.suspended():
+        with raises(ZeroDivisionError), device.suspended():
             device.load(table(Zero()))
             raise ZeroDivisionError
         assert [row.kind for row in device.table()] == ["linear"]
@@ -56,15 +81,16 @@ def an_error_in_a_suspension_brings_the_old_table_back() -> None:
 
 def a_name_that_is_taken() -> None:
     with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
-        with pytest_raises(CommandFailed) as failed, mapper.device("one", table(Zero())):
+        with raises(CommandFailed) as failed, mapper.device("one", table(Zero())):
             pass
+        assert isinstance(failed[0], CommandFailed)
         assert failed[0].errno_name == "EBUSY"
         write(device.path, pattern(1))
 
 
 def a_refused_table_is_explained_and_the_old_one_stays() -> None:
     with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
-        with pytest_raises(CommandFailed) as failed:
+        with raises(CommandFailed) as failed:
             device.reconfigure(table(Linear(DISK, 1 << 40)))
         assert "the kernel says: device-mapper: table: 253:0: vdb too small" in str(failed[0])
         assert not device.info.has_inactive_table
@@ -82,10 +108,12 @@ def a_mounted_filesystem_keeps_its_device_until_it_is_unmounted() -> None:
     target = "/run/dm-mounted"
     os.makedirs(target, exist_ok=True)
     with DeviceMapper() as mapper:
-        with pytest_raises(DeviceInUse) as refused:
-            with mapper.device("mounted", table(Linear(DISK))) as device:
-                subprocess.run(["mkfs.ext4", "-q", "-F", device.path], check=True)
-                subprocess.run(["mount", device.path, target], check=True)
+        with (
+            raises(DeviceInUse) as refused,
+            mapper.device("mounted", table(Linear(DISK))) as device,
+        ):
+            subprocess.run(["mkfs.ext4", "-q", "-F", device.path], check=True)
+            subprocess.run(["mount", device.path, target], check=True)
         assert f"mounted at {target}" in str(refused[0])
         subprocess.run(["touch", f"{target}/file"], check=True)
         subprocess.run(["umount", target], check=True)
@@ -98,12 +126,14 @@ def kill(process: int) -> None:
 
 
 def leave_devices_without_a_guardian() -> None:
-    with DeviceMapper() as mapper, part(mapper, "lower", DISK, 0) as lower:
-        with part(mapper, "upper", lower.path, 0) as upper:
-            kill(mapper._guardian._process)
-            lower._control.suspend(lower._uuid, flush=True, freeze=False)
-            assert upper.path
-            kill(os.getpid())
+    with (
+        DeviceMapper() as mapper,
+        part(mapper, "lower", DISK, 0) as lower,
+        part(mapper, "upper", lower.path, 0),
+    ):
+        kill(mapper._guardian._process)
+        lower._control.suspend(lower._uuid, flush=True, freeze=False)
+        kill(os.getpid())
 
 
 def what_a_killed_guardian_left_goes_with_the_next_session() -> None:
@@ -137,7 +167,7 @@ def nothing_is_suspended_without_a_guardian() -> None:
     with DeviceMapper() as mapper, mapper.device("one", table(Linear(DISK))) as device:
         kill(mapper._guardian._process)
         os.waitid(os.P_PID, mapper._guardian._process, os.WEXITED | os.WNOWAIT)
-        with pytest_raises(GuardianGone):
+        with raises(GuardianGone):
             device.suspend()
         write(device.path, pattern(1))
     assert devices_left() == []
@@ -145,38 +175,34 @@ def nothing_is_suspended_without_a_guardian() -> None:
 
 def no_event_is_no_endless_wait() -> None:
     quick = Delay(Latency(OTHER_DISK, 0, 0))
-    with DeviceMapper() as mapper, mapper.device("one", table(quick)) as device:
-        with pytest_raises(EventTimeout):
-            device.wait_for_event(device.info.event_number, 0.1)
+    with (
+        DeviceMapper() as mapper,
+        mapper.device("one", table(quick)) as device,
+        raises(EventTimeout),
+    ):
+        device.wait_for_event(device.info.event_number, 0.1)
 
 
 def a_killed_process_with_a_request_on_a_suspended_device() -> None:
     """It cannot die before the device is resumed, and nobody but the guardian can do that."""
 
     def hang() -> None:
-        with DeviceMapper() as mapper, part(mapper, "lower", DISK, 0) as lower:
-            with lower.suspended(), opened(lower.path, os.O_RDWR) as descriptor:
-                if os.fork() == 0:
-                    parent = os.getppid()
-                    while "D (disk" not in open(f"/proc/{parent}/status").read():
-                        pass
-                    kill(parent)
-                    os._exit(0)
-                os.pread(descriptor, 4096, 0)
+        with (
+            DeviceMapper() as mapper,
+            part(mapper, "lower", DISK, 0) as lower,
+            lower.suspended(),
+            opened(lower.path, os.O_RDWR) as descriptor,
+        ):
+            if os.fork() == 0:
+                parent = os.getppid()
+                while "D (disk" not in Path(f"/proc/{parent}/status").read_text():
+                    os.sched_yield()
+                kill(parent)
+                os._exit(0)
+            os.pread(descriptor, 4096, 0)
 
     assert in_a_child(hang) == -signal.SIGKILL
     assert devices_left() == []
-
-
-@contextlib.contextmanager
-def pytest_raises(kind: type[BaseException]) -> Iterator[list]:  # type: ignore[type-arg]
-    """pytest.raises, which this guest has not."""
-    seen: list[BaseException] = []
-    try:
-        yield seen
-    except kind as error:
-        seen.append(error)
-    assert seen, f"no {kind.__name__}"
 
 
 CASES: list[Callable[[], None]] = [

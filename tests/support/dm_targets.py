@@ -11,7 +11,12 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 
-from dm_guest import (
+from crashsim.faults.dm.errors import CommandFailed, TargetMissing
+from crashsim.faults.dm.flakey import CorruptByte, Direction, Flakey
+from crashsim.faults.dm.session import DeviceMapper
+from crashsim.faults.dm.snapshots import Snapshot, SnapshotOrigin
+from crashsim.faults.dm.targets import Delay, Dust, Error, Latency, Linear, LogWrites, Zero
+from tests.support.dm_guest import (
     BLOCK_BYTES,
     DISK,
     MIB,
@@ -25,12 +30,6 @@ from dm_guest import (
     table,
     write,
 )
-
-from crashsim.faults.dm.errors import CommandFailed, TargetMissing
-from crashsim.faults.dm.flakey import CorruptByte, Direction, Flakey
-from crashsim.faults.dm.session import DeviceMapper
-from crashsim.faults.dm.snapshots import Snapshot, SnapshotOrigin
-from crashsim.faults.dm.targets import Delay, Dust, Error, Latency, Linear, LogWrites, Zero
 
 ALWAYS = 1_000_000_000
 LOG_MAGIC = 0x6A736677736872  # drivers/md/dm-log-writes.c
@@ -68,10 +67,7 @@ def flakey(mapper: DeviceMapper) -> None:
         part(mapper, "base", DISK, 0) as base,
         mapper.device("flakey", table(Flakey(base.path, 3600, 0))) as device,
     ):
-        ill = {
-            name: table(replace(Flakey(base.path, 0, 1), **features))
-            for name, features in _FLAKEY_FEATURES.items()
-        }
+        ill = {name: table(replace(model, device=base.path)) for name, model in _FLAKEY.items()}
         seen = {}
         for name, ill_table in ill.items():
             write(base.path, pattern(1))
@@ -99,16 +95,16 @@ def flakey(mapper: DeviceMapper) -> None:
         assert load.errors
 
 
-_FLAKEY_FEATURES: dict[str, dict[str, object]] = {
-    "all": {},
-    "drop_writes": {"drop_writes": True},
-    "error_writes": {"error_writes": True},
-    "error_reads": {"error_reads": True},
-    "corrupt_reads": {"corrupt_byte": CorruptByte(5, Direction.READ, 255)},
-    "corrupt_writes": {"corrupt_byte": CorruptByte(5, Direction.WRITE, 255)},
-    "random_reads": {"random_read_corrupt": ALWAYS},
-    "random_writes": {"random_write_corrupt": ALWAYS},
-    "well": {"up_seconds": 3600, "down_seconds": 0},
+_FLAKEY = {
+    "all": Flakey("", 0, 1),
+    "drop_writes": Flakey("", 0, 1, drop_writes=True),
+    "error_writes": Flakey("", 0, 1, error_writes=True),
+    "error_reads": Flakey("", 0, 1, error_reads=True),
+    "corrupt_reads": Flakey("", 0, 1, corrupt_byte=CorruptByte(5, Direction.READ, 255)),
+    "corrupt_writes": Flakey("", 0, 1, corrupt_byte=CorruptByte(5, Direction.WRITE, 255)),
+    "random_reads": Flakey("", 0, 1, random_read_corrupt=ALWAYS),
+    "random_writes": Flakey("", 0, 1, random_write_corrupt=ALWAYS),
+    "well": Flakey("", 3600, 0),
 }
 
 

@@ -252,6 +252,45 @@ def test_requests_in_one_batch_arrive_before_any_is_answered() -> None:
     served.close()
 
 
+def test_reads_that_lie_together_are_answered_together_and_writes_are_not() -> None:
+    disk = ScriptedDisk()
+    disk.errors = {512: OSError(errno.EIO, "unreadable")}
+    served = Served(disk)
+    client = served.client
+    client.enter()
+    client.send(
+        *(client.request(READ, 1 + number, 512 * number, 512) for number in range(3)),
+        client.write(4, 4096, bytes(512)),
+        client.request(READ, 5, 8192, 512),
+    )
+    assert [client.reply(0 if number == 3 else 512)[:2] for number in range(5)] == [
+        (1, 0),
+        (2, errno.EIO),
+        (3, 0),
+        (4, 0),
+        (5, 0),
+    ]
+    assert disk.calls[5:] == [
+        *("perform READ 0", "perform READ 512", "perform READ 1024"),
+        *("replied 1 0", f"replied 2 {errno.EIO}", "replied 3 0"),
+        *("perform WRITE 4096", "replied 4 0"),
+        *("perform READ 8192", "replied 5 0"),
+    ]
+    served.close()
+
+
+def test_more_reads_at_once_than_one_system_call_can_answer(served: Served) -> None:
+    client = served.client
+    client.enter()
+    content = b"".join(number.to_bytes(2, "big") * 256 for number in range(SIZE // 512))
+    client.send(client.write(0, 0, content))
+    client.reply()
+    count = SIZE // 512  # each gives two buffers; sendmsg(2) takes 1024
+    client.send(*(client.request(READ, number, 512 * number, 512) for number in range(count)))
+    for number in range(count):
+        assert client.reply(512) == (number, 0, content[512 * number : 512 * number + 512])
+
+
 def test_a_flush_that_comes_while_a_write_is_performed_arrives_before_its_end() -> None:
     disk = ScriptedDisk()
     disk.held_offset = 4096

@@ -387,3 +387,15 @@ def test_a_lost_truncation_may_leave_zeros_behind_its_end(model: str) -> None:
     machine.fsync(descriptor)
     machine.promise("short")
     assert after_promise(machine, model) == {b"old"}
+
+
+def test_f2fs_may_have_a_name_and_no_data_while_the_fsync_is_under_way() -> None:
+    machine = Simulated()
+    machine.make_directory("unrelated")
+    put(machine, "f", fsync=True)
+    machine.promise("f is there")
+    found = states(machine.log, "f2fs")
+    early = [s for s in found if "unrelated" not in s.tree and s.tree.content("f") == ZEROS]
+    assert early
+    assert all(not state.promises for state in early)
+    assert after_promise(machine, "f2fs") == {NEW}

@@ -118,8 +118,15 @@ class Device:
 
     def reconfigure(self, table: Table, how: Suspension = Suspension.FLUSH) -> None:
         """Replace the live table, also under load. When that fails the old one stays."""
-        with self.suspended(how):
-            self.load(table)
+        # Before the suspension: to build a table may take memory, and so writing to this device.
+        self.load(table)
+        try:
+            with self.suspended(how):
+                pass
+        except CommandFailed:
+            with sweeping.may_be_gone():
+                self.clear()
+            raise
 
     def message(self, text: str, sector: int = 0) -> str:
         """Send a message to the target at a sector; its answer, mostly empty."""

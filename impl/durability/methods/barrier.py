@@ -10,9 +10,15 @@ from collections.abc import Sequence
 from impl.durability.components import Component, Phase
 from impl.durability.method import FsyncMethod, StagedFile, guaranteed
 
+_PACKED = Component.PACK | Component.PACK_METADATA | Component.COMMIT_GRAPH
+
 
 class Barrier(FsyncMethod):
-    """One syncfs(2) before the first index or reference appears. Objects appear at once."""
+    """One syncfs(2) before the first index, reference or pack index appears.
+
+    Loose objects appear at once. A pack does not: an .idx refers to all that is in it, and takes
+    the place of the loose objects that `repack` removes.
+    """
 
     name = "barrier"
     guarantee = guaranteed("recoverable", "intact")
@@ -26,6 +32,7 @@ class Barrier(FsyncMethod):
 
     def publishing(self, phase: Phase, files: Sequence[StagedFile]) -> None:
         """The sync also covers the index and the references, which are written, not renamed."""
-        if phase is not Phase.OBJECTS and files and self._unsynced:
+        refers = phase is not Phase.OBJECTS or any(file.component in _PACKED for file in files)
+        if refers and files and self._unsynced:
             self.sync_filesystem()
             self._unsynced = False

@@ -16,25 +16,19 @@ class Strict(FsyncMethod):
 
     name = "strict"
     guarantee = guaranteed("recoverable", "intact", "durable", "atomic", "usable")
+    appends_in_place = False
     covers_state = True
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""
         super().__init__(surroundings)
         self._directories_synced = 0
-        self._appended: list[str] = []
 
     def staged(self, file: StagedFile) -> bool:
         """Each file by itself."""
         if self.wants(file.component):
             self.flush(file.descriptor)
         return False
-
-    def appended(self, path: str, descriptor: int) -> None:
-        """A reflog's line is durable before its reference appears; so is a new log's name."""
-        if self.wants(Component.REFLOG):
-            self.flush(descriptor)
-            self._sync_directories([path])
 
     def published(self, phase: Phase, files: Sequence[StagedFile]) -> None:
         """The names of one phase are durable before the next one's appear."""

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impl.errors import CorruptIndex
-from impl.index_format import IndexEntry, StatData, format_index, parse_index
+from impl.index_entry import IndexEntry, StatData
+from impl.index_format import format_index, parse_index
 from impl.index_trees import CachedTree
 from impl.objects.hashes import SHA1, SHA256, HashAlgorithm
 
