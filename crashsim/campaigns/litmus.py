@@ -26,6 +26,7 @@ from crashsim.campaigns.results import MachineResult, TornResult
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.profile import DEFAULT_PROFILE
 from crashsim.disk.state import CrashState
+from crashsim.errors import InfrastructureError
 from crashsim.explore.cuts import Cuts, meaningful_cuts
 from crashsim.explore.deciding import Decider
 from crashsim.explore.engine import LocalEngine
@@ -43,10 +44,15 @@ from crashsim.oracles.protocol import Property, Violation
 from crashsim.workloads.litmus import BEGIN, END, LitmusWorkload, Variant, variants
 from crashsim.workloads.litmus_interpreter import OTHERS
 from crashsim.workloads.litmus_tests import Litmus
+from crashsim.workloads.protocol import WorkloadFailed
 from crashsim.workloads.record import record
 
 SLOT = 0
 _STAGES_OF = {Property.ATOMIC: (EVER,), Property.DURABLE: (EVER, AFTER)}
+
+
+class CallFailed(InfrastructureError):
+    """A call of a litmus test failed in the guest: its kernel lacks it, or its disk is full."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +122,7 @@ def run_litmus(
 
     :param directory: for the recordings, one directory a filesystem, none of them there yet.
 
-    Raises what `record` raises, and InfrastructureError when the machinery fails.
+    Raises what `run_filesystem` raises.
     """
     progress("litmus", 0, len(filesystems))
 
@@ -150,10 +156,16 @@ def run_filesystem(
     options: LitmusOptions,
     progress: Progress = no_progress,
 ) -> LitmusFilesystemResult:
-    """Record the tests on one filesystem, explore them, and compare with its model."""
+    """Record the tests on one filesystem, explore them, and compare with its model.
+
+    Raises CallFailed, what `record` raises, and InfrastructureError when the machinery fails.
+    """
     started = time.perf_counter()
     workload = LitmusWorkload(tuple(tests), filesystem.fstype)
-    recording = record(machine, workload, filesystem, directory, seed=options.seed)
+    try:
+        recording = record(machine, workload, filesystem, directory, seed=options.seed)
+    except WorkloadFailed as error:
+        raise CallFailed(f"the tests do not run on {filesystem.spelling}: {error}") from error
     tally = Tally({variant.name: variant for variant in variants(filesystem.fstype)})
     with recording.log() as log:
         images, timeline = ImageIndex(log), Timeline.of(log, DEFAULT_PROFILE)

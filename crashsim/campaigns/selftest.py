@@ -28,6 +28,7 @@ from crashsim.disk.image import ImageIndex
 from crashsim.disk.profile import DeviceProfile, parse_profile
 from crashsim.disk.recording import Recording
 from crashsim.disk.state import CrashState
+from crashsim.errors import InfrastructureError
 from crashsim.explore.deciding import Decider
 from crashsim.explore.engine import LocalEngine
 from crashsim.explore.exploration import Exploration, simplicity
@@ -41,6 +42,7 @@ from crashsim.machines.protocol import Machine
 from crashsim.oracles.command import CommandOracle
 from crashsim.oracles.protocol import Oracle, Violation
 from crashsim.oracles.selftest import SelftestOracle
+from crashsim.workloads.protocol import WorkloadFailed
 from crashsim.workloads.record import record
 from crashsim.workloads.selftest import SelftestWorkload
 
@@ -48,6 +50,10 @@ AGREEMENT_STATES = 12
 """How many states of each part are decided once more without any pruning."""
 
 SLOT = 0
+
+
+class ProgramsFailed(InfrastructureError):
+    """The programs of the selftest, which work everywhere, did not: nothing is known then."""
 
 
 @dataclass(frozen=True)
@@ -111,15 +117,23 @@ def summary(
 
 
 def record_part(machine: Machine, part: Part, directory: Path, seed: int) -> None:
-    """Record a part's programs, into a directory of its name. Raises what `record` raises."""
-    record(
-        machine,
-        SelftestWorkload(part.programs),
-        parse_filesystem(part.fs),
-        directory / part.name,
-        disturbances=make(part.disturbances, seed),
-        seed=seed,
-    )
+    """Record a part's programs, into a directory of its name.
+
+    Raises ProgramsFailed, and what `record` raises.
+    """
+    try:
+        record(
+            machine,
+            SelftestWorkload(part.programs),
+            parse_filesystem(part.fs),
+            directory / part.name,
+            disturbances=make(part.disturbances, seed),
+            seed=seed,
+        )
+    except WorkloadFailed as error:
+        raise ProgramsFailed(
+            f"the selftest's own programs do not run in this guest: {error}"
+        ) from error
 
 
 def explore_part(machine: Machine, part: Part, directory: Path, seed: int) -> PartOutcome:
@@ -130,10 +144,9 @@ def explore_part(machine: Machine, part: Part, directory: Path, seed: int) -> Pa
             return PartOutcome([], checks, 0)
         oracle = SelftestOracle(part.programs)
         exploration = opened.explore(machine, oracle, PRUNINGS, part.states, seed)
-        agreement = _agreement(machine, opened, oracle, part, exploration)
-    return PartOutcome(
-        judge_programs(part, exploration), [agreement], len(exploration.inconclusive)
-    )
+        agreement, undecided = _agreement(machine, opened, oracle, part, exploration)
+    inconclusive = len(exploration.inconclusive) + undecided
+    return PartOutcome(judge_programs(part, exploration), [agreement], inconclusive)
 
 
 @dataclass(frozen=True)
@@ -216,21 +229,25 @@ def _run_outcome(
 
 def _agreement(
     machine: Machine, opened: _Opened, oracle: Oracle, part: Part, exploration: Exploration
-) -> HarnessOutcome:
-    """Decide some states once more, each by a recovery of its own: the verdicts must be equal."""
+) -> tuple[HarnessOutcome, int]:
+    """Decide some states once more, each by a recovery of its own: the verdicts must be equal.
+
+    Returns the outcome and how many of the recoveries gave no answer.
+    """
     every = max(1, len(exploration.verdicts) // AGREEMENT_STATES)
     sample = list(islice(exploration.verdicts, 0, None, every))[:AGREEMENT_STATES]
     decider = Decider(opened.images, opened.timeline, oracle, frozenset())
-    equal = sum(
-        set(verdict.violations) == set(exploration.verdicts[state])
-        for _, state, verdict in opened.engine(machine, decider).decide_all(sample, None)
-    )
-    return HarnessOutcome(
+    equal = undecided = 0
+    for _, state, verdict in opened.engine(machine, decider).decide_all(sample, None):
+        equal += set(verdict.violations) == set(exploration.verdicts[state])
+        undecided += bool(verdict.inconclusive)
+    outcome = HarnessOutcome(
         name=f"prunings on {part.fs}, {part.name}",
         expected="change no verdict",
         found=f"{equal} of {len(sample)} equal to a recovery of its own",
         passed=equal == len(sample) > 0,
     )
+    return outcome, undecided
 
 
 def _check(machine: Machine, opened: _Opened, case: CheckCase, seed: int) -> HarnessOutcome:

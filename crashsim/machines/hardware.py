@@ -35,6 +35,11 @@ KERNEL_PARAMETERS = (
     "random.trust_cpu=1",
 )
 
+EMULATION_PARAMETERS = (
+    # The processor's own CRC instructions, emulated, are slower than tables: a fifth of a mount.
+    "module_blacklist=crc32c_intel",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
@@ -70,13 +75,14 @@ class Hardware:
 
     def arguments(self, sockets: Sockets) -> list[str]:
         """QEMU's command line. What a path is written in is not allowed to be an option."""
+        emulation = EMULATION_PARAMETERS if self.accelerator == "tcg" else ()
         return [
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
             *("-name", "crashsim", "-sandbox", "on,spawn=deny,elevateprivileges=deny"),
             *self._board(),
             *("-kernel", str(self.kernel)),
             *(("-initrd", self.initramfs) if self.initramfs else ()),
-            *("-append", " ".join(KERNEL_PARAMETERS)),
+            *("-append", " ".join((*KERNEL_PARAMETERS, *emulation))),
             *_channels(sockets),
             *self._root_disk(),
             *(

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from random import Random
 
-from crashsim.model.contents import Choice
+from crashsim.model.contents import Choice, Loss, Lost
 from crashsim.model.history import FilesView
 from crashsim.model.namespace import Namespace
+from crashsim.model.operations import Entry
 from crashsim.model.persistence import DataRules, World, Worlds
 from crashsim.model.tree import DIGEST_MASK, Node, Tree, weight
 
@@ -33,19 +35,39 @@ class Variable:
     weights: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """A world with everything that is needed to go through its states.
 
+    :ivar pending: the changes of names that may be lost, kept here or not.
     :ivar digest: of all files that are settled.
     :ivar nodes: those files.
     """
 
     world: World
+    pending: tuple[Entry, ...]
     paths: dict[str, int]
     digest: int
     nodes: dict[str, Node]
     variables: tuple[Variable, ...]
+
+    @cached_property
+    def lost(self) -> tuple[Lost, ...]:
+        """The changes of names that are not kept, or only in part."""
+        kept: dict[int, int] = {}
+        for entry in self.world.kept:
+            kept[entry.number] = kept.get(entry.number, 0) + len(entry.slots)
+        losses = ((e.number, kept.get(e.number, 0), len(e.slots)) for e in self.pending)
+        return tuple(
+            Lost(number, Loss.PART if slots else Loss.ALL)
+            for number, slots, whole in losses
+            if slots < whole
+        )
+
+    @cached_property
+    def last_kept(self) -> int:
+        """The highest number of a change of names that is kept, or -1."""
+        return max((entry.number for entry in self.world.kept), default=-1)
 
     @property
     def count(self) -> int:
@@ -68,7 +90,6 @@ class Space:
     """The crash states of one cut.
 
     :ivar promises: how many promises had been made.
-    :ivar settled: changes of names below this number have survived in every state.
     :ivar least_cut: the power was surely on until here: the last sync or promise had been passed.
     """
 
@@ -76,17 +97,18 @@ class Space:
         self,
         cut: int,
         least_cut: int,
-        settled: int,
         promises: int,
         worlds: Worlds,
+        pending: tuple[Entry, ...],
         names: Namespace,
         files: FilesView,
         rules: DataRules,
         pieces: int | None,
     ) -> None:
-        """One cut; `names` have what is settled applied, and are kept."""
-        self.cut, self.least_cut, self.settled = cut, least_cut, settled
+        """One cut; `names` have what is settled applied, `pending` is what has yet to be."""
+        self.cut, self.least_cut = cut, least_cut
         self.promises, self.worlds, self.files = promises, worlds, files
+        self._pending = pending
         self._names, self._rules, self._pieces = names, rules, pieces
         self._weights: dict[tuple[str, int], int] = {}
         self._prepared: dict[int, Prepared] = {}
@@ -135,7 +157,7 @@ class Space:
             variables.append(Variable(inode, tuple(paths), found, weights))
         settled = self.files.settled
         nodes = {path: settled[i] for path, i in names.paths.items() if i in settled}
-        return Prepared(world, names.paths, names.digest, nodes, tuple(variables))
+        return Prepared(world, self._pending, names.paths, names.digest, nodes, tuple(variables))
 
     @property
     def possible(self) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from crashsim.model.contents import PIECES_DEFAULT, Loss, Lost
+from crashsim.model.contents import PIECES_DEFAULT, Lost
 from crashsim.model.history import Files
 from crashsim.model.namespace import Namespace
 from crashsim.model.operations import Entry, Log, Operation, Promise, Sync
@@ -40,10 +40,10 @@ class CrashState:
     @property
     def cut(self) -> int:
         """The least number of an operation before which the power may have gone."""
-        kept = [entry.number for entry in self._prepared.world.kept]
+        last = self._prepared.last_kept
         for variable, pick in zip(self._prepared.variables, self._picks, strict=True):
-            kept.append(variable.choices[pick].last_kept)
-        return max(self._space.least_cut, max(kept, default=-1) + 1)
+            last = max(last, variable.choices[pick].last_kept)
+        return max(self._space.least_cut, last + 1)
 
     @property
     def lost(self) -> tuple[Lost, ...]:
@@ -51,21 +51,11 @@ class CrashState:
 
         Changes of a file that has no name left are not listed: nobody can miss them.
         """
-        cut = self.cut
-        kept = {(entry.number, entry.slots) for entry in self._prepared.world.kept}
-        numbers = {number for number, _ in kept}
-        found: list[Lost] = []
-        for operation in self._log.operations:
-            if isinstance(operation, Entry) and self._space.settled <= operation.number < cut:
-                if operation.number not in numbers:
-                    found.append(Lost(operation.number, Loss.ALL))
-                elif (operation.number, operation.slots) not in kept:
-                    whole = sum(number == operation.number for number, _ in kept) == 2
-                    if not whole:
-                        found.append(Lost(operation.number, Loss.PART))
+        found = list(self._prepared.lost)
         for variable, pick in zip(self._prepared.variables, self._picks, strict=True):
-            found += (each for each in variable.choices[pick].lost if each.number < cut)
-        return tuple(sorted(found, key=lambda each: each.number))
+            found += variable.choices[pick].lost
+        cut = self.cut
+        return tuple(sorted((e for e in found if e.number < cut), key=lambda each: each.number))
 
     def describe(self) -> str:
         """For people: where the power went, and what was lost."""
@@ -181,8 +171,9 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
         while entries and entries[0].number < settled:
             names.apply(entries.popleft())
         view = files.snapshot()
+        pending = tuple(entries)
         return Space(
-            cut, least_cut, settled, promises, worlds, names.copy(), view, model.data, pieces
+            cut, least_cut, promises, worlds, pending, names.copy(), view, model.data, pieces
         )
 
     cut = -1

@@ -72,9 +72,10 @@ def _in_words(seen: SeenOutcome) -> str:
 def _summary(filesystem: LitmusFilesystemResult) -> Text:
     words = Text.assemble((printable(filesystem.fs), "bold"), f": {_facts(filesystem)}")
     for name, seen in filesystem.forbidden:
+        where = f"cut {seen.example.cut}, dropped {seen.example.dropped}"
         words.append(
             f"\n  {_FORBIDDEN} {name}: {printable(seen.outcome)} {_HEADINGS[seen.stage]}, in "
-            f"variant {seen.example.variant} (cut {seen.example.cut}, dropped {seen.example.dropped})",
+            f"variant {seen.example.variant} ({where})",
             _RED,
         )
     if filesystem.model is not None and not filesystem.forbidden:

@@ -132,7 +132,8 @@ class StoreMachine:
     def __post_init__(self) -> None:
         """Boot from `base`."""
         self.machine = Simulated(self.base)
-        self._chooser = random.Random(f"store:{self.seed}")
+        # By the base, too: what made the base drew its contents in the same way.
+        self._chooser = random.Random(f"store:{self.seed}:{self.base.digest}")
 
     def set_up(self, *, ref_format: str = "files", object_format: str = "sha1") -> None:
         """Make a repository with one commit. What it holds is durable in the tree that is

@@ -150,3 +150,36 @@ def test_the_benchmark_decides_what_it_says() -> None:
     assert figure.decided_per_second > 0
     assert DamagedObjects()(log.base, ()) is None
     assert [line.split()[0] for line in text(iter([figure]))] == ["model", "ext4-ordered"]
+
+
+def test_data_behind_the_recorded_size_is_lost_with_it() -> None:
+    found = [s for s in crash_states(published(fsync=False).log, MODELS["posix"]) if s.promises]
+    losses = {
+        s.tree.content("f"): s.lost for s in found if s.tree.content("f") and "tmp" not in s.tree
+    }
+    empty = [s.lost for s in found if s.tree.content("f") == b""]
+    assert empty == [(Lost(1, Loss.ALL),)]
+    assert losses[bytes(len(NEW))] == (Lost(1, Loss.DATA),)
+    assert losses[NEW] == ()
+
+
+def test_a_cut_is_behind_the_promises_made_and_the_syncs_returned() -> None:
+    log = published(fsync=True).log
+    sync, promise = log.syncs[0].number, log.operations[-1].number
+    found = list(crash_states(log, MODELS["posix"]))
+    assert {s.cut for s in found if s.promises} == {promise + 1}
+    later = crash_states(log, MODELS["posix"], since=sync + 1)
+    assert min(s.cut for s in later) == sync + 1
+    assert all(s.cut > promise or not s.promises for s in found)
+    unsynced = [s for s in found if s.tree.content("tmp") == b""]
+    assert {s.cut for s in unsynced} == {1}
+
+
+def test_half_of_a_rename_is_described() -> None:
+    machine = Simulated(Tree.of({"a/f": NEW, "b/keep": b""}))
+    machine.rename("a/f", "b/f")
+    found = {tuple(sorted(s.tree)): s.lost for s in crash_states(machine.log, MODELS["posix"])}
+    assert found["a", "a/f", "b", "b/f", "b/keep"] == (Lost(0, Loss.PART),)
+    assert found["a", "b", "b/keep"] == (Lost(0, Loss.PART),)
+    assert found["a", "b", "b/f", "b/keep"] == ()
+    assert found["a", "a/f", "b", "b/keep"] == ()

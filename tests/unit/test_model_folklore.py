@@ -9,7 +9,7 @@ from crashsim.model.models import MODELS
 from crashsim.model.operations import Log
 from crashsim.model.simulated import Simulated
 from crashsim.model.states import CrashState, crash_states
-from crashsim.model.tree import Tree
+from crashsim.model.tree import File, Tree
 from tests.support.model_calls import NEW, append, overwrite, put, sync
 
 ZEROS = bytes(len(NEW))
@@ -399,3 +399,32 @@ def test_f2fs_may_have_a_name_and_no_data_while_the_fsync_is_under_way() -> None
     assert early
     assert all(not state.promises for state in early)
     assert after_promise(machine, "f2fs") == {NEW}
+
+
+def test_posix_directory_is_at_one_place() -> None:
+    machine = Simulated(Tree.of({"d/f": b"content"}))
+    machine.rename("d", "e")
+    machine.rename("e", "g")
+    found = {tuple(sorted(state.tree)) for state in states(machine.log, "posix")}
+    assert found == {("d", "d/f"), ("e", "e/f"), ("g", "g/f")}
+
+
+def test_posix_fsync_of_one_directory_leaves_the_other() -> None:
+    machine = Simulated(Tree.of({"a/f": NEW, "b/keep": b""}))
+    machine.rename("a/f", "b/f")
+    sync(machine, "b")
+    machine.promise("moved")
+    found = {("a/f" in s.tree, "b/f" in s.tree) for s in states(machine.log, "posix") if s.promises}
+    assert found == {(True, True), (False, True)}
+
+
+@pytest.mark.parametrize("model", ALL)
+def test_fsync_brings_permission_bits(model: str) -> None:
+    machine = Simulated()
+    machine.make_directory("unrelated")
+    descriptor = machine.open("f", os.O_WRONLY | os.O_CREAT, 0o600)
+    machine.change_mode(descriptor, 0o444)
+    machine.fsync(descriptor)
+    machine.promise("read-only")
+    nodes = [state.tree.get("f") for state in states(machine.log, model) if state.promises]
+    assert {node.mode for node in nodes if isinstance(node, File)} == {0o444}

@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,19 +11,22 @@ from typer.testing import CliRunner
 
 import crashsim.cli.selftest as command
 from crashsim.campaigns.results import MachineResult
-from crashsim.campaigns.selftest import judge_programs
+from crashsim.campaigns.selftest import ProgramsFailed, judge_programs, record_part
 from crashsim.campaigns.selftest_parts import PARTS, Part
 from crashsim.campaigns.selftest_result import HarnessOutcome, SelftestResult
 from crashsim.cli.main import app
 from crashsim.disk.state import CrashState, TornWrite
 from crashsim.errors import InfrastructureError
 from crashsim.explore.exploration import Exploration
+from crashsim.machines.protocol import CommandResult, Mark
 from crashsim.oracles.outcomes import describe
 from crashsim.oracles.protocol import Moment, Property, Violation
 from crashsim.oracles.selftest import RULES, SelftestOracle
 from crashsim.workloads import selftest_programs
 from crashsim.workloads.selftest_programs import BLOCK_BYTES, NEW, OLD, PROGRAMS, directory
 from tests.support.host_tree import changed_tree, host_tree
+from tests.support.scripted_guest import ScriptedGuest, ScriptedMachine
+from tests.support.scripted_guest import result as scripted
 
 MISTAKES = {program for part in PARTS for program in part.programs if program not in part.harmless}
 PART = Part(name="some", programs=("torn", "batch"), states=2, harmless=frozenset({"batch"}))
@@ -230,3 +233,15 @@ def test_a_machine_that_fails_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert isinstance(ended.exception, InfrastructureError)
     assert ended.exception.exit_code == 3
+
+
+def test_programs_that_do_not_run_are_no_verdict(tmp_path: Path) -> None:
+    def behave(guest: ScriptedGuest, argv: Sequence[str], on_mark: Mark | None) -> CommandResult:
+        return scripted(returncode=int("run" in argv), stderr=b"no python3 here")
+
+    machine = ScriptedMachine(ScriptedGuest(behave))
+
+    with pytest.raises(ProgramsFailed, match="no python3 here") as raised:
+        record_part(machine, PART, tmp_path, 0)
+
+    assert raised.value.exit_code == 3

@@ -158,7 +158,8 @@ def test_many_references_and_deep_indexes(guest: Guest, hash_name: str) -> None:
 {EMPTY}{BORN_OF_IMPL}
 {HISTORY}
 first=$(git rev-parse HEAD~3) last=$(git rev-parse HEAD)
-for number in $(seq 3000); do echo "create refs/heads/many/$number $first"; done | impl update-ref --stdin
+for number in $(seq 3000); do echo "create refs/heads/many/$number $first"; done |
+    impl update-ref --stdin
 same "3000 references of impl"
 [ "$(git rev-parse refs/heads/many/1777)" = $first ] || fail "seek"
 for number in $(seq 1 3 3000); do echo "update refs/heads/many/$number $last $first"; done |

@@ -3,13 +3,14 @@
 It is told of nothing in advance: it looks for devices by the prefix of their uuid. Over a socket
 it hears when a device is suspended, since the other process may then be stuck when it is killed,
 and that all is done.
+
+It imports little, since every use of device-mapper waits for its start: `re`, `signal` and `socket`
+would double that.
 """
 
 import contextlib
 import os
 import select
-import signal
-import socket
 import sys
 
 from . import owners
@@ -24,7 +25,7 @@ LOOK_MILLISECONDS = 100
 class _Watch:
     """What is known of the process that is watched."""
 
-    def __init__(self, connection: socket.socket, process: int) -> None:
+    def __init__(self, connection: int, process: int) -> None:
         self._connection = connection
         self._process = process
         self._suspended = 0
@@ -49,30 +50,28 @@ class _Watch:
     def _hear(self) -> bytes:
         said = b""
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
-            said = self._connection.recv(4096)
+            said = os.read(self._connection, 4096)
         self._suspended += said.count(SUSPENDING) - said.count(RESUMED)
         return said
 
 
-def main(descriptor: int, process: int, prefix: str) -> None:
-    """Watch `process`, which is our parent, through the socket `descriptor`."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    with Control() as control, socket.socket(fileno=descriptor) as connection:
-        connection.setblocking(False)
+def main(connection: int, process: int, prefix: str) -> None:
+    """Watch `process`, which is our parent, through the socket `connection`."""
+    os.set_blocking(connection, False)
+    with Control() as control:
         watch = _Watch(connection, process)
         # Should the parent have ended before it could be watched, then this is not its process.
         if os.getppid() != process:
             return
-        connection.send(READY)
+        os.write(connection, READY)
         if not watch.all_is_well_until_the_end():
             sweep(control, prefix)
 
 
-def command_line(descriptor: int, process: int, prefix: str) -> list[str]:
+def command_line(connection: int, process: int, prefix: str) -> list[str]:
     """What to execute so that it is the guardian: with this package's path and nothing else."""
     root = os.path.abspath(os.path.join(os.path.dirname(__file__), *(os.pardir,) * 3))
     code = "import sys; sys.path.insert(0, sys.argv[1]); from crashsim.faults.dm import guardian; "
     code += "guardian.main(int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])"
     interpreter = [sys.executable, "-I", "-S", "-c", code]
-    return [*interpreter, root, str(descriptor), str(process), prefix]
+    return [*interpreter, root, str(connection), str(process), prefix]

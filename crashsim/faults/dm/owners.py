@@ -5,12 +5,11 @@ A process is known by its pid namespace, its id there, and the time at which it 
 
 import errno
 import os
-import re
 from typing import NamedTuple
 
 _PREFIX = "CRASHSIM"
-_UUID = re.compile(rf"{_PREFIX}-(\d+)-(\d+)-(\d+)-\d+-\d+:")
-SIGKILL_BIT = 1 << 8
+_UUID_NUMBERS = 5
+SIGKILL_BIT = 1 << 8  # proc_pid_status(5): SigPnd is a mask, signal 1 its lowest bit
 PF_EXITING = 0x4  # linux/sched.h; proc_pid_stat(5) has the flags as its ninth field
 
 
@@ -46,8 +45,14 @@ def namespace() -> int:
 
 def owner_of(uuid: str) -> Owner | None:
     """Who made the device of this uuid; None for devices that are not ours."""
-    match = _UUID.match(uuid)
-    return Owner(*(int(number) for number in match.groups())) if match else None
+    head, colon, _ = uuid.partition(":")
+    prefix, *numbers = head.split("-")
+    if prefix != _PREFIX or not colon or len(numbers) != _UUID_NUMBERS:
+        return None
+    if not all(number.isdecimal() for number in numbers):
+        return None
+    namespace_number, process, start_ticks = (int(number) for number in numbers[:3])
+    return Owner(namespace_number, process, start_ticks)
 
 
 def is_dying(process: int) -> bool:

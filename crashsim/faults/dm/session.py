@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import select
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from .tables import Table, check_name
 from .uevents import Uevents
 
 GUARDIAN_SECONDS = 60.0
+_NOT_FOR_THE_GUARDIAN = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _sessions = itertools.count(1)
 
 
@@ -154,4 +156,4 @@ def _spawn(descriptor: int, prefix: str) -> int:
     argv = guardian.command_line(descriptor, os.getpid(), prefix)
     # Not a fork of this process, which may have threads and a lot of memory.
     os.set_inheritable(descriptor, True)
-    return os.posix_spawn(sys.executable, argv, {}, setsid=True)
+    return os.posix_spawn(sys.executable, argv, {}, setsid=True, setsigmask=_NOT_FOR_THE_GUARDIAN)

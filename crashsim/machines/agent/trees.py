@@ -50,12 +50,16 @@ def read_tree(
     OSError when `root` cannot be listed, ContentChanged when the tree is in use.
     """
     rows: list[Row] = []
-    directories = _list_directory(root, b"", rows, exclude)
+    if b"" in exclude:
+        return rows
+    # What is inside of an excluded directory is never met.
+    excluded = frozenset(exclude)
+    directories = _list_directory(root, b"", rows, excluded)
     while directories:
         index = directories.pop()
         path, kind, mode, size, _ = rows[index]
         try:
-            directories += _list_directory(root + b"/" + path, path + b"/", rows, exclude)
+            directories += _list_directory(root + b"/" + path, path + b"/", rows, excluded)
         except OSError as error:
             rows[index] = (path, kind, mode, size, _failure(error))
     files = [index for index, row in enumerate(rows) if row[1] == "f"]
@@ -65,14 +69,14 @@ def read_tree(
 
 
 def _list_directory(
-    directory: bytes, prefix: bytes, rows: list[Row], exclude: tuple[bytes, ...]
+    directory: bytes, prefix: bytes, rows: list[Row], excluded: frozenset[bytes]
 ) -> list[int]:
     """Add a row for each entry, files without their digest; the indexes of the directories."""
     directories = []
     with os.scandir(directory) as entries:
         for entry in entries:
             path = prefix + entry.name
-            if exclude and below(path, exclude):
+            if path in excluded:
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)

@@ -51,6 +51,7 @@ def _compact(stack: Stack, tx: RepoTransaction, choose: Choose) -> None:
         return
     is_bottom = merged[0] is stack.tables[0]
     header, content = merge_tables(merged, is_bottom=is_bottom)
+    new = [] if content is None else [stage_table(tx, stack, header, content)]
     lock = lock_list(tx, stack)
     stack.refresh()
     names = [table.name for table in stack.tables]
@@ -58,7 +59,6 @@ def _compact(stack: Stack, tx: RepoTransaction, choose: Choose) -> None:
     start = names.index(old[0]) if old[0] in names else len(names)
     if names[start : start + len(old)] != old:
         raise ReferenceChanged("the tables were compacted by another process: try again")
-    new = [] if content is None else [stage_table(tx, stack, header, content)]
     names[start : start + len(old)] = new
     write_all(tx.port, lock.descriptor, encode_table_list(names))
     tx.stage(lock)

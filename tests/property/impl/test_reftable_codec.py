@@ -1,4 +1,4 @@
-"""Reftables: what is written is read, by this reader and by the oracle's; git's are written alike."""
+"""Reftables: what is written is read, here and by the oracle; git's are written alike."""
 
 import tarfile
 from collections.abc import Iterator

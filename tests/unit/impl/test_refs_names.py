@@ -13,7 +13,14 @@ from impl.refs.names import (
     printable,
 )
 
-GOOD = ("refs/heads/a", "refs/heads/a.b", "refs/x/@", "refs/heads/é", "refs/heads/\udcff", "a/b-{c}")
+GOOD = (
+    "refs/heads/a",
+    "refs/heads/a.b",
+    "refs/x/@",
+    "refs/heads/é",
+    "refs/heads/\udcff",
+    "a/b-{c}",
+)
 BAD = (
     *("", "@", "refs/heads/", "/refs/a", "refs//a", "refs/.a", "refs/a/.b", "refs/a..b", "refs/a."),
     *("refs/a.lock", "refs/a.lock/b", "refs/a b", "refs/a~1", "refs/a^", "refs/a:b", "refs/a?"),
@@ -39,7 +46,9 @@ def test_one_level_names_need_leave() -> None:
     assert is_well_formed("main", allow_one_level=True)
 
 
-@pytest.mark.parametrize("name", ["config", "objects/ab", "index", "logs/HEAD", "head", "packed-refs"])
+@pytest.mark.parametrize(
+    "name", ["config", "objects/ab", "index", "logs/HEAD", "head", "packed-refs"]
+)
 def test_files_of_the_repository_are_no_references(name: str) -> None:
     with pytest.raises(InvalidReferenceName, match="below refs/"):
         check_name(name)

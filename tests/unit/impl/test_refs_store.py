@@ -287,10 +287,14 @@ def test_an_aborted_transaction_leaves_nothing(refs: RefsRepository) -> None:
     class Stop(Exception):
         pass
 
-    with pytest.raises(Stop), refs.repository.transaction() as transaction:
-        updates = [write(MAIN, refs.commits[1]), create("refs/heads/b", refs.commits[1])]
-        refs.references.apply(transaction, updates, WHO)
-        raise Stop
+    def stage_and_stop() -> None:
+        with refs.repository.transaction() as transaction:
+            updates = [write(MAIN, refs.commits[1]), create("refs/heads/b", refs.commits[1])]
+            refs.references.apply(transaction, updates, WHO)
+            raise Stop
+
+    with pytest.raises(Stop):
+        stage_and_stop()
     assert refs.values() == before
     assert refs.leftovers() == []
     refs.apply(write(MAIN, refs.commits[1]))
