@@ -83,6 +83,7 @@ class EmbeddedChild:
     def __init__(
         self, port: Port, environment: Mapping[str, str], arguments: Sequence[str], directory: str
     ) -> None:
+        """Fields as of `call`."""
         self._port = port
         self._environment = environment
         self._arguments = arguments

@@ -201,6 +201,11 @@ class RepoTransaction:
         staged = self._pending.get(final)
         return final if staged is None else staged.temporary
 
+    @property
+    def atomic_references(self) -> bool:
+        """Whether the method wants several references to appear at once."""
+        return self._method.atomic_references
+
     def settle(self) -> None:
         """Make the objects staged so far visible, as git ends its object transaction early.
 

@@ -19,7 +19,7 @@ import xxhash
 
 from crashsim.machines.images.cache import cache_directory
 from crashsim.machines.monitor import Monitor, MonitorFailed
-from crashsim.machines.qemu_process import QemuProcess, qemu_version
+from crashsim.machines.qemu_process import Launch, QemuProcess, RunningQemu, qemu_version
 
 TRIAL_SECONDS = 20.0
 POLL_SECONDS = 0.1
@@ -74,12 +74,12 @@ def _remember(path: Path, trial: _Trial) -> None:
     os.replace(name, path)
 
 
-def try_accelerator(name: str, kernel: Path) -> str:
+def try_accelerator(name: str, kernel: Path, launch: Launch = QemuProcess) -> str:
     """Boot the kernel under an accelerator; empty if that works, else what went wrong."""
     ours, theirs = zip(*(socket.socketpair() for _ in range(2)), strict=True)
     try:
         descriptors = [end.fileno() for end in theirs]
-        process = QemuProcess(_trial_arguments(name, kernel, *descriptors), descriptors)
+        process = launch(_trial_arguments(name, kernel, *descriptors), descriptors)
     finally:
         for end in theirs:
             end.close()
@@ -91,7 +91,7 @@ def try_accelerator(name: str, kernel: Path) -> str:
             end.close()
 
 
-def _watch(process: QemuProcess, monitor_socket: socket.socket, console: socket.socket) -> str:
+def _watch(process: RunningQemu, monitor_socket: socket.socket, console: socket.socket) -> str:
     status = "unknown"
     try:
         monitor = Monitor(monitor_socket)

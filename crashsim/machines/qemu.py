@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from crashsim.machines.images.initramfs import compose_initramfs
 from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import MachineInfo
 from crashsim.machines.qemu_guest import QemuGuest
-from crashsim.machines.qemu_process import qemu_version
+from crashsim.machines.qemu_process import QemuProcess, RunningQemu, qemu_version
 from crashsim.machines.snapshot import Snapshot, discard, find_snapshot, making, snapshot_key
 from crashsim.machines.warmup import SLOT as WARM_UP_SLOT
 from crashsim.machines.warmup import warm_up
@@ -48,17 +48,19 @@ class QemuMachine:
     :ivar info: what is known before a guest has started.
     """
 
+    kind = "qemu"
+
     def __init__(self, spec: ImageSpec | None = None, *, progress: Progress | None = None) -> None:
         """Find the image of `spec`, or build it, telling `progress`.
 
         Raises MachineUnusable, and what `find_or_build_image` raises.
         """
         spec = spec or ImageSpec()
-        version = qemu_version()
+        version = self._qemu_version()
         self._image = find_or_build_image(spec, progress)
-        accelerator, reason = choose_accelerator(self._image.kernel)
+        accelerator, reason = self._choose_accelerator()
         self._initramfs = compose_initramfs(self._image, AGENT_DIRECTORY, spec.payload)
-        self.info = MachineInfo("qemu", accelerator, self._image.kernel_release, reason)
+        self.info = MachineInfo(self.kind, accelerator, self._image.kernel_release, reason)
         nothing = Path()
         self._key = snapshot_key(
             [
@@ -125,7 +127,7 @@ class QemuMachine:
             initramfs.write(self._initramfs)
             initramfs.flush()
             hardware = self._hardware(memory, f"/proc/self/fd/{descriptor}", shares_memory=True)
-            return QemuGuest(self.info, hardware.arguments, [descriptor])
+            return QemuGuest(self.info, hardware.arguments, [descriptor], self._launch)
 
     def _boot_and_save(self, snapshot: Snapshot) -> None:
         with self.boot(snapshot.memory) as guest, contextlib.ExitStack() as disks:
@@ -143,7 +145,9 @@ class QemuMachine:
         hardware = self._hardware(snapshot.memory, "", shares_memory=False)
         hardware = replace(hardware, raw_disks=raw_disks)
         guest = QemuGuest(
-            self.info, lambda sockets: [*hardware.arguments(sockets), "-incoming", "defer"]
+            self.info,
+            lambda sockets: [*hardware.arguments(sockets), "-incoming", "defer"],
+            launch=self._launch,
         )
         try:
             guest.load(snapshot.devices)
@@ -161,6 +165,17 @@ class QemuMachine:
             memory,
             shares_memory,
         )
+
+    # Where QEMU runs: `docker` does it elsewhere.
+
+    def _qemu_version(self) -> str:
+        return qemu_version()
+
+    def _choose_accelerator(self) -> tuple[str, str]:
+        return choose_accelerator(self.kernel)
+
+    def _launch(self, arguments: Sequence[str], descriptors: Sequence[int]) -> RunningQemu:
+        return QemuProcess(arguments, descriptors)
 
 
 def _host_processor() -> str:

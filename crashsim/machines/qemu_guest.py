@@ -20,7 +20,7 @@ from crashsim.machines.guest import AgentGuest
 from crashsim.machines.hardware import CRASH_DISK_BYTES, CRASH_DISKS, Sockets
 from crashsim.machines.monitor import Monitor, MonitorFailed
 from crashsim.machines.protocol import MachineInfo
-from crashsim.machines.qemu_process import QemuProcess
+from crashsim.machines.qemu_process import Launch, QemuProcess
 
 LAST_WORDS_SECONDS = 5.0
 SAVE_SECONDS = 60.0
@@ -35,11 +35,13 @@ class QemuGuest(AgentGuest):
         info: MachineInfo,
         arguments: Callable[[Sockets], list[str]],
         descriptors: Sequence[int] = (),
+        launch: Launch = QemuProcess,
     ) -> None:
         """Start QEMU; it need not have booted when this returns.
 
         :param arguments: gives the command line for its ends of the channels.
         :param descriptors: what it inherits besides.
+        :param launch: how to start it.
         """
         self.info = info
         self._resources = contextlib.ExitStack()
@@ -60,7 +62,7 @@ class QemuGuest(AgentGuest):
                 self._resources.callback(server.stop)
             self._monitor_socket = monitor[0]
             self._monitor: Monitor | None = None
-            self.process = QemuProcess(arguments(sockets), [*sockets.all, *descriptors])
+            self.process = launch(arguments(sockets), [*sockets.all, *descriptors])
             self._resources.callback(self.process.kill)
             self._console = Console(console[0], self._in_trouble)
             self._resources.callback(self._console.close)

@@ -16,9 +16,9 @@ import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import IO
+from typing import IO, Protocol
 
 from crashsim.machines.failures import MachineUnusable
 
@@ -27,8 +27,27 @@ STDERR_BYTES_MAX = 4096
 KILL_SECONDS = 30.0
 
 
+class RunningQemu(Protocol):
+    """A running QEMU, wherever it runs."""
+
+    pid: int
+
+    def wait(self, timeout_seconds: float) -> int | None:
+        """The exit status once it has ended; None if it still runs then."""
+
+    def stderr(self) -> str:
+        """The end of what it complained about."""
+
+    def kill(self) -> None:
+        """End it at once. Idempotent, from any thread."""
+
+
+Launch = Callable[[Sequence[str], Sequence[int]], RunningQemu]
+"""Starts QEMU with arguments, inheriting descriptors. Raises MachineUnusable."""
+
+
 class QemuProcess:
-    """A running QEMU.
+    """A running QEMU on this host.
 
     :ivar pid: its process id, for tests and messages.
     """

@@ -6,7 +6,7 @@ from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import Machine
 from crashsim.machines.qemu import QemuMachine
 
-KINDS = ("auto", "qemu")
+KINDS = ("auto", "qemu", "docker")
 
 
 class UnknownMachine(UsageError):
@@ -19,4 +19,9 @@ def choose_machine(
     """The machine of a kind; `auto` is QEMU. Raises UnknownMachine, and what the machine raises."""
     if kind not in KINDS:
         raise UnknownMachine(f"unknown machine {kind!r}: take one of {', '.join(KINDS)}")
+    if kind == "docker":
+        # Its package is needed by those alone who ask for it.
+        from crashsim.machines.docker import DockerMachine
+
+        return DockerMachine(spec, progress=progress)
     return QemuMachine(spec, progress=progress)

@@ -12,6 +12,7 @@ _RULES = tuple(
         (rf"objects/{_QUARANTINE}pack/[^/]*\.(?:keep|promisor)", Component.OTHER),
         (rf"objects/{_QUARANTINE}pack/.+", Component.PACK_METADATA),
         (r"objects/info/commit-graphs?(?:/.*|\.lock)?", Component.COMMIT_GRAPH),
+        (r"(?:objects/info/packs|info/refs)(?:\.lock)?", Component.SERVER_INFO),
         (r"objects/info(?:/.*)?", Component.OTHER),
         (r"objects/pack", Component.PACK),
         (r"objects(?:/.*)?", Component.LOOSE_OBJECT),

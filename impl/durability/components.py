@@ -16,7 +16,10 @@ class Component(Flag):
     REFLOG = auto()
     """logs/…: no value of git's `core.fsync` covers it; a method of ours may."""
     OTHER = auto()
-    """config, HEAD as a symbolic reference, MERGE_MSG, objects/info/packs, …"""
+    """config, HEAD as a symbolic reference, MERGE_MSG, …"""
+    SERVER_INFO = auto()
+    """info/refs and objects/info/packs, for clients that only fetch files: no command reads them,
+    and update-server-info(1) makes them anew. No method syncs them."""
 
 
 GIT_COMPONENTS = (

@@ -45,6 +45,15 @@ def guaranteed(*properties: str, on: Sequence[str] = FAMILIES) -> dict[str, froz
     return dict.fromkeys(on, frozenset(properties))
 
 
+ON_ONE_JOURNAL: Guarantee = (
+    guaranteed("recoverable", "intact", on=("ext4", "f2fs"))
+    | guaranteed("recoverable", "intact", "usable", on=("xfs",))
+    | guaranteed("recoverable", on=("btrfs",))
+)
+"""Of the methods that have one flush, or none, for many files: what was written out before it is
+durable with it where there is one journal, and is not on btrfs, which logs each file by itself."""
+
+
 class StagedFile(Protocol):
     """What a method sees of a file.
 
@@ -109,6 +118,11 @@ class FsyncMethod:
     covers_state: ClassVar[bool] = False
     """Whether reflogs and state files (HEAD as a symbolic reference, config) are synced where
     references are. git never syncs them, so its own methods do not."""
+
+    atomic_references: ClassVar[bool] = False
+    """Whether several references of one transaction appear at once. With a file for each they
+    cannot: True has them written to `packed-refs`, which takes one more transaction where one of
+    them has a file of its own."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""

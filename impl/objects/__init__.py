@@ -1,0 +1,1 @@
+"""Objects: their formats, loose and in packs, and what is reachable from where."""

@@ -1,0 +1,1 @@
+"""The commands, one module each: `run(context, arguments)` returns the exit code."""

@@ -17,6 +17,13 @@ def committer(repository: Repository) -> Identity:
         return Identity(b"unknown", b"unknown", repository.now_ns() // 10**9, 0)
 
 
+def prepare_references(repository: Repository, updates: Sequence[RefUpdate]) -> None:
+    """To be called before a transaction of these updates: see `ReferenceStore.gather`."""
+    if len(updates) > 1 and repository.method.atomic_references:
+        names = {update.name for update in updates}
+        repository.references.gather(repository.transaction, names)
+
+
 def change_references(repository: Repository, updates: Sequence[RefUpdate]) -> None:
     """Make the updates, all or none. Raises what `ReferenceStore.apply` raises."""
     references = repository.references

@@ -26,5 +26,6 @@ def stage_server_info(
             lines.append(f"{peeled}\t{name}^{{}}\n")
     directory = repository.git_directory
     references = "".join(lines).encode("utf-8", "surrogateescape")
-    transaction.write(Component.OTHER, f"{directory}/info/refs", references)
-    transaction.write(Component.OTHER, f"{directory}/objects/info/packs", packs.encode("ascii"))
+    transaction.write(Component.SERVER_INFO, f"{directory}/info/refs", references)
+    packs_path = f"{directory}/objects/info/packs"
+    transaction.write(Component.SERVER_INFO, packs_path, packs.encode("ascii"))

@@ -74,7 +74,7 @@ def _destination(
 
 
 def _bring_files(repository: Repository, before: str | None, commit: str) -> None:
-    """Make files and index those of a commit. Raises Conflict where local changes are in the way."""
+    """Make files and index those of a commit. Raises Conflict if local changes are in the way."""
     tree = repository.objects.commit(commit).tree
     locked = LockedIndex(repository)
     check_unmodified(

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 
 from impl.context import Context
 from impl.errors import InvalidInput
-from impl.porcelain.ref_changes import committer
+from impl.porcelain.ref_changes import committer, prepare_references
 from impl.porcelain.update_ref_syntax import Fields, read_lines, read_nul_separated
 from impl.refs.values import ABSENT, Action, Expected, RefUpdate, Symbolic
 from impl.revisions import find_object
@@ -105,6 +105,7 @@ class Session:
     def _stage(self) -> None:
         if self._state == "prepared":
             raise InvalidInput("prepared transactions can only be closed")
+        prepare_references(self._repository, self._updates)
         scope = self._repository.transaction()
         transaction = scope.__enter__()
         self._scope = scope

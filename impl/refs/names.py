@@ -15,7 +15,17 @@ _FORBIDDEN = re.compile(
     """,
     re.VERBOSE,
 )
-_ROOT = re.compile(r"[A-Z_-]*[A-Z][A-Z_-]*\Z")
+_ROOT = re.compile(r"(?:[A-Z_-]*_)?HEAD\Z")
+_OTHER_ROOTS = frozenset(
+    {
+        "AUTO_MERGE",
+        "BISECT_EXPECTED_REV",
+        "NOTES_MERGE_PARTIAL",
+        "NOTES_MERGE_REF",
+        "MERGE_AUTOSTASH",
+    }
+)
+"""The names of references beside `refs/` that do not end in HEAD; COMMIT_EDITMSG is none."""
 _NAME_BYTES_MAX = 4000
 """Less than PATH_MAX leaves room for the repository's own path, and than a reftable block."""
 
@@ -29,7 +39,7 @@ def is_well_formed(name: str, *, allow_one_level: bool = False) -> bool:
 
 def is_root(name: str) -> bool:
     """Whether the name is of a reference beside `refs/`: HEAD, ORIG_HEAD, …"""
-    return _ROOT.match(name) is not None
+    return _ROOT.match(name) is not None or name in _OTHER_ROOTS
 
 
 def check_name(name: str) -> None:

@@ -3,7 +3,7 @@
 What is read is what is visible: updates of an open transaction appear when it commits.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -73,6 +73,16 @@ class ReferenceStore(Protocol):
 
         Raises before anything is staged: LockHeld, ReferenceChanged (an old value is not what
         its update demands), NameConflict, SymbolicLoop, UnsupportedUpdate.
+        """
+
+    def gather(
+        self,
+        begin: "Callable[[], AbstractContextManager[RepoTransaction]]",
+        names: Collection[str],
+    ) -> None:
+        """Make it possible that these references change at once (`RepoTransaction.
+        atomic_references`), in a transaction of its own that `begin` opens and that changes no
+        value. To be called when no transaction is open. Raises LockHeld.
         """
 
     def edit_reflog(

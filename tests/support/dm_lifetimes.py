@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -56,16 +57,27 @@ def many_rounds_without_busy() -> None:
         assert read(DISK) == pattern(ROUNDS - 1)
 
 
-def an_error_while_suspended() -> None:
+def an_error_while_suspended_with_a_request_under_way() -> None:
+    """The request has to end, or its thread keeps the device open for good."""
     with (
         raises(ZeroDivisionError),
         DeviceMapper() as mapper,
         part(mapper, "lower", DISK, 0) as lower,
-        part(mapper, "upper", lower.path, 0),
+        part(mapper, "upper", lower.path, 0) as upper,
     ):
         lower.suspend()
+        thread = threading.Thread(target=write, args=(upper.path, pattern(1)))
+        thread.start()
+        wait_until_stuck(os.getpid(), thread.native_id or 0)
         raise ZeroDivisionError
+    thread.join(60)
+    assert not thread.is_alive()
     assert devices_left() == []
+
+
+def wait_until_stuck(process: int, thread: int) -> None:
+    while "D (disk" not in Path(f"/proc/{process}/task/{thread}/status").read_text():
+        os.sched_yield()
 
 
 def an_error_in_a_suspension_brings_the_old_table_back() -> None:
@@ -193,8 +205,7 @@ def a_killed_process_with_a_request_on_a_suspended_device() -> None:
         ):
             if os.fork() == 0:
                 parent = os.getppid()
-                while "D (disk" not in Path(f"/proc/{parent}/status").read_text():
-                    os.sched_yield()
+                wait_until_stuck(parent, parent)
                 kill(parent)
                 os._exit(0)
             read(lower.path)  # O_DIRECT: a wait that no signal ends
@@ -205,7 +216,7 @@ def a_killed_process_with_a_request_on_a_suspended_device() -> None:
 
 CASES: list[Callable[[], None]] = [
     many_rounds_without_busy,
-    an_error_while_suspended,
+    an_error_while_suspended_with_a_request_under_way,
     an_error_in_a_suspension_brings_the_old_table_back,
     a_name_that_is_taken,
     a_refused_table_is_explained_and_the_old_one_stays,

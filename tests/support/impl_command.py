@@ -1,4 +1,4 @@
-"""The reference store's command line, run as a program; and real git, with the same surroundings."""
+"""The reference store's command line, run as a program; and real git in the same surroundings."""
 
 import os
 import subprocess

@@ -24,6 +24,8 @@ _TEMPORARY = re.compile(
     r".*(?:\.lock|\.new|\.temp\.[^/]*|/tmp_[^/]*|/\.tmp-[^/]*|/bulk_fsync_[^/]*)"
 )
 
+_FLAG = re.compile(r"O_[A-Z]+")
+
 
 def kind_of(path: str) -> str | None:
     """What a final name is; None for temporary names and files of the working tree."""
@@ -75,38 +77,58 @@ class Order:
 
 def order_of(steps: Iterable[Step]) -> Order:
     """Follow a trace."""
-    order = Order()
-    inodes: dict[str, _Inode] = {}
-    flushes = 0
+    followed = _Followed()
     for step in (step for step in steps if not step.failed):
-        inode = inodes.setdefault(step.path, _Inode())
-        if step.call == "openat" and "O_CREAT" in step.arguments and "O_EXCL" in step.arguments:
-            inodes[step.path] = _Inode()
-        elif step.call in ("write", "ftruncate"):
-            inode.is_flushed = inode.is_written_out = False
-        elif step.call == "sync_file_range":
-            inode.is_written_out, inode.flushes_before_write_out = True, flushes
-        elif step.call in ("fsync", "fdatasync"):
-            flushes += 1
-            inode.is_flushed = True
-            order.unsynced_names = {
-                name for name in order.unsynced_names if name.rpartition("/")[0] != step.path
-            }
-        elif step.call == "syncfs":
-            flushes += 1
-            order.unsynced_names.clear()
-            for known in inodes.values():
-                known.is_flushed = True
+        if step.call in ("fsync", "fdatasync", "syncfs", "sync_file_range"):
+            followed.synced(step)
         elif step.call in ("link", "rename"):
-            moved = inodes[step.path] = inodes.get(step.paths[0], _Inode())
-            if (kind := kind_of(step.path)) is not None:
-                since = moved.is_written_out and flushes > moved.flushes_before_write_out
-                written_out = moved.is_written_out or moved.is_flushed
-                order.appearances.append(
-                    Appearance(kind, step.path, moved.is_flushed, written_out, since)
-                )
-                order.unsynced_names.add(step.path)
+            followed.named(step.paths[0], step.path)
+        elif step.call in ("write", "ftruncate"):
+            inode = followed.inode(step.path)
+            inode.is_flushed = inode.is_written_out = False
+        elif step.call == "openat" and {"O_CREAT", "O_EXCL"} <= set(_FLAG.findall(step.arguments)):
+            followed.inodes[step.path] = _Inode()
         elif step.call == "unlink" and kind_of(step.path) is not None:
+            order = followed.order
             order.removals.append((step.path, not order.unsynced_names))
             order.unsynced_names.discard(step.path)
-    return order
+    return followed.order
+
+
+class _Followed:
+    """The files of a trace, by their present names."""
+
+    def __init__(self) -> None:
+        self.order = Order()
+        self.inodes: dict[str, _Inode] = {}
+        self.flushes = 0
+
+    def inode(self, path: str) -> _Inode:
+        return self.inodes.setdefault(path, _Inode())
+
+    def synced(self, step: Step) -> None:
+        inode = self.inode(step.path)
+        if step.call == "sync_file_range":
+            inode.is_written_out, inode.flushes_before_write_out = True, self.flushes
+            return
+        self.flushes += 1
+        unsynced = self.order.unsynced_names
+        if step.call == "syncfs":
+            unsynced.clear()
+            for known in self.inodes.values():
+                known.is_flushed = True
+            return
+        inode.is_flushed = True
+        unsynced -= {name for name in unsynced if name.rpartition("/")[0] == step.path}
+
+    def named(self, source: str, target: str) -> None:
+        inode = self.inodes[target] = self.inode(source)
+        kind = kind_of(target)
+        if kind is None:
+            return
+        since = inode.is_written_out and self.flushes > inode.flushes_before_write_out
+        written_out = inode.is_written_out or inode.is_flushed
+        self.order.appearances.append(
+            Appearance(kind, target, inode.is_flushed, written_out, since)
+        )
+        self.order.unsynced_names.add(target)

@@ -1,5 +1,6 @@
 """Repositories of the reference store, driven in this process, to test references with."""
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -105,7 +106,7 @@ def sample_records(
     refs, logs = [], []
     for number in range(count):
         name = b"refs/heads/b%06d" % number
-        value = number.to_bytes(size_bytes, "little")
+        value = hashlib.sha256(name).digest()[:size_bytes]
         kinds = (
             RefRecord(name, index, value),
             RefRecord(name, index, value, value[::-1]),

@@ -117,7 +117,7 @@ def _mmdebstrap_command(recipe: Recipe, work: Path) -> list[str]:
         f"--architectures={recipe.architecture}",
         f"--include={','.join((recipe.kernel_package, *recipe.packages))}",
         '--aptopt=APT::Install-Recommends "false"',
-        *(f"--aptopt={setting}" for setting in _host_apt_settings()),
+        *(f"--aptopt={setting}" for setting in host_apt_settings()),
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in recipe.exclude_paths),
         *(f"--customize-hook={hook}" for hook in hooks),
@@ -127,7 +127,7 @@ def _mmdebstrap_command(recipe: Recipe, work: Path) -> list[str]:
     ]
 
 
-def _host_apt_settings() -> list[str]:
+def host_apt_settings() -> list[str]:
     """How this host's apt downloads: its proxies, retries and time checks (apt.conf(5))."""
     dump = subprocess.run(
         ["apt-config", "dump", "--no-empty", *_APT_SETTINGS],

@@ -18,6 +18,10 @@ class Barrier(FsyncMethod):
 
     Loose objects appear at once. A pack does not: an .idx refers to all that is in it, and takes
     the place of the loose objects that `repack` removes.
+
+    An object is visible before the sync: after a crash in between it can be empty, or zeros, and
+    git takes it for stored when the same content is added again (`usable`, on all four). Nothing
+    syncs the last rename (`durable`).
     """
 
     name = "barrier"

@@ -8,17 +8,19 @@ was written out, or named, before: those with one journal.
 from collections.abc import Sequence
 
 from impl.durability.components import Component, Phase
-from impl.durability.method import FsyncMethod, StagedFile, Surroundings, guaranteed
+from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile, Surroundings
 from impl.durability.methods.quarantine import Quarantine
 
 
 class Batch(FsyncMethod):
-    """Loose objects of a transaction: a writeout each, one flush. Everything else: as `fsync`."""
+    """Loose objects of a transaction: a writeout each, one flush. Everything else: as `fsync`.
+
+    On btrfs the flush makes its own file durable and no other: a commit's reference, fsynced,
+    survives, and trees that it leads to are empty. Where `intact` holds, the rest is as `fsync`.
+    """
 
     name = "batch"
-    guarantee = guaranteed(
-        "recoverable", "intact", "durable", "usable", on=("ext4", "xfs")
-    ) | guaranteed("recoverable", on=("btrfs", "f2fs"))
+    guarantee = ON_ONE_JOURNAL
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""

@@ -7,12 +7,17 @@ from impl.durability.method import FsyncMethod, StagedFile, guaranteed
 class Fsync(FsyncMethod):
     """One fsync(2) per file of a wanted component, at the moment at which it is complete.
 
-    Directories are not synced, as in git: that names are durable too rests on filesystems whose
-    fsync commits the journal that the names are in.
+    Directories are not synced, as in git, and so what is whole need not be new: nothing syncs the
+    last rename of a command, and a power cut after its end takes the index or the reference back
+    (on all four: `durable` does not hold). Of a transaction's references each appears by itself
+    (`atomic`). Reflogs are never synced: on ext4 and f2fs a line can be there in its full length
+    and hold zeros, and what git appends next is on the same line (`usable`).
     """
 
     name = "fsync"
-    guarantee = guaranteed("recoverable", "intact", "durable", "usable")
+    guarantee = guaranteed("recoverable", "intact", on=("ext4", "f2fs")) | guaranteed(
+        "recoverable", "intact", "usable", on=("xfs", "btrfs")
+    )
 
     def staged(self, file: StagedFile) -> bool:
         """Sync; loose objects appear at once, for nothing visible refers to them yet."""

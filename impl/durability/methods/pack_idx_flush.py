@@ -7,18 +7,20 @@ so one fsync, of the .idx and before it appears, might do for the four.
 from collections.abc import Sequence
 
 from impl.durability.components import Component, Phase
-from impl.durability.method import FsyncMethod, StagedFile, Surroundings, guaranteed
+from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile, Surroundings
 
 _PACKED = Component.PACK | Component.PACK_METADATA
 
 
 class PackIdxFlush(FsyncMethod):
-    """Packs: a writeout of each file, one flush of each .idx. Everything else: as `fsync`."""
+    """Packs: a writeout of each file, one flush of each .idx. Everything else: as `fsync`.
+
+    On btrfs the .idx survives, the .pack is empty, and `repack` has removed the loose objects:
+    neither `intact` nor `usable`.
+    """
 
     name = "pack-idx-flush"
-    guarantee = guaranteed(
-        "recoverable", "intact", "durable", "usable", on=("ext4", "xfs")
-    ) | guaranteed("recoverable", on=("btrfs", "f2fs"))
+    guarantee = ON_ONE_JOURNAL
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""

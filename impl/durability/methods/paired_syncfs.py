@@ -25,6 +25,7 @@ class PairedSyncfs(FsyncMethod):
     guarantee = guaranteed("recoverable", "intact", "durable", "atomic", "usable")
     appends_in_place = False
     covers_state = True
+    atomic_references = True
 
     _content_unsynced = False
     _names_unsynced = False

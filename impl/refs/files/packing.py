@@ -5,6 +5,7 @@ are loose files removed, each under its own lock and only if it still has the va
 """
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from impl.errors import LockHeld
@@ -22,9 +23,16 @@ _LEFT_BEHIND = ("packed-refs.new", "packed-refs.tmp_")
 
 
 def pack_references(
-    store: "FilesStore", tx: RepoTransaction, *, everything: bool, prune: bool
+    store: "FilesStore",
+    tx: RepoTransaction,
+    *,
+    everything: bool,
+    prune: bool,
+    only: Collection[str] | None = None,
 ) -> None:
     """Pack tags and what is packed already; with `everything`, all references but symbolic ones.
+
+    :param only: no others than these.
 
     Raises LockHeld if another process is changing `packed-refs`.
     """
@@ -35,7 +43,8 @@ def pack_references(
     loose = {
         name: value
         for name, value in _loose_values(store, tx)
-        if everything or name.startswith("refs/tags/") or name in packed.refs
+        if (only is None or name in only)
+        and (everything or name.startswith("refs/tags/") or name in packed.refs)
     }
     refs = dict(packed.refs)
     if not packed.is_peeled:

@@ -21,6 +21,7 @@ from impl.refs.errors import CorruptReference, NameConflict, ReferenceChanged
 from impl.refs.files.claims import Claims
 from impl.refs.files.loose import loose_names, read_loose, remove_empty_directories
 from impl.refs.files.packed import PackedFile, PackedRefs, encode_packed_refs
+from impl.refs.files.together import changed_packed, check_gathered, gather, is_packable
 from impl.refs.names import check_name, is_root, is_well_formed, printable
 from impl.refs.plan import Change, View, check_object, plan
 from impl.refs.reflog import (
@@ -50,7 +51,7 @@ class FilesStore:
         """Nothing is read yet."""
         self.algorithm = algorithm
         self.packed = PackedFile(port, git_directory, algorithm)
-        self._port = port
+        self.port = port
         self._git_directory = git_directory
         self._policy = policy
         self.describe = describe
@@ -67,7 +68,7 @@ class FilesStore:
     def read(self, name: str) -> Value | None:
         """See ReferenceStore."""
         check_name(name)
-        loose = read_loose(self._port, self.path(name), name, self.algorithm)
+        loose = read_loose(self.port, self.path(name), name, self.algorithm)
         # Loose first: what is not there any more may have been packed meanwhile.
         return loose.value if loose.value is not None else self._packed_value(name)
 
@@ -79,7 +80,7 @@ class FilesStore:
         self, prefix: str = "refs/", on_broken: OnBroken | None = None
     ) -> Iterator[tuple[str, Value]]:
         """See ReferenceStore."""
-        names = set(loose_names(self._port, self._git_directory, prefix))
+        names = set(loose_names(self.port, self._git_directory, prefix))
         if not prefix.startswith("refs/"):
             names |= self._root_names(prefix)
         names.update(self.packed.current().names_from(prefix))
@@ -107,7 +108,7 @@ class FilesStore:
 
         FETCH_HEAD and MERGE_HEAD are not: they may hold several object names.
         """
-        names = self._port.list_directory(self._git_directory)
+        names = self.port.list_directory(self._git_directory)
         roots = (name for name in names if is_root(name) and name.startswith(prefix))
         return {name for name in roots if name not in ("FETCH_HEAD", "MERGE_HEAD")}
 
@@ -115,7 +116,7 @@ class FilesStore:
         """See ReferenceStore."""
         check_name(name)
         try:
-            return stat.S_ISREG(self._port.lstat(self.log_path(name)).st_mode)
+            return stat.S_ISREG(self.port.lstat(self.log_path(name)).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -123,7 +124,7 @@ class FilesStore:
         """See ReferenceStore."""
         check_name(name)
         try:
-            content = read_file(self._port, self.log_path(name))
+            content = read_file(self.port, self.log_path(name))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return []
         return parse_reflog(content, self.algorithm, f"logs/{name}")
@@ -131,7 +132,7 @@ class FilesStore:
     def reflog_names(self) -> Sequence[str]:
         """See ReferenceStore."""
         logs = f"{self._git_directory}/logs"
-        names = loose_names(self._port, logs, "refs/")
+        names = loose_names(self.port, logs, "refs/")
         names += [name for name in ("HEAD",) if self.has_reflog(name)]
         return sorted(
             (name for name in names if is_root(name) or is_well_formed(name)), key=os.fsencode
@@ -141,12 +142,18 @@ class FilesStore:
         """See ReferenceStore."""
         claims = self.claims(tx)
         view = View(claims.claim, self.read, self._first_below, self.algorithm)
-        changes = []
+        at_once = tx.atomic_references and len(updates) > 1
+        changes, together = [], []
         for change in plan(view, updates):
-            self._prepare(claims, change)
+            if at_once and change.is_write and is_packable(change):
+                self._prepare_packed(claims, change)
+                together.append(change)
+            else:
+                self._prepare(claims, change)
             changes.append(change)
-        deleted = [change.name for change in changes if change.is_deletion]
-        packed = self._without(claims, deleted)
+        check_gathered(self, together)
+        deleted = {change.name for change in changes if change.is_deletion}
+        packed = changed_packed(self, claims, deleted, together)
         for change in changes:
             self._log(tx, change, who)
         if packed is not None:
@@ -165,6 +172,19 @@ class FilesStore:
             self._make_room(claims, change)
         claims.write(change.name, change.after)
 
+    def _prepare_packed(self, claims: Claims, change: Change) -> None:
+        """Keep others from a claimed reference that gets its new value in `packed-refs`."""
+        check_object(change, self.describe)
+        if change.before is None:
+            self._make_room(claims, change)
+        claims.keep(change.name, change.before)
+
+    def gather(
+        self, begin: Callable[[], AbstractContextManager[RepoTransaction]], names: Collection[str]
+    ) -> None:
+        """See ReferenceStore."""
+        gather(self, begin, names)
+
     def claims(self, tx: RepoTransaction) -> Claims:
         """The locks that the transaction holds."""
         if self._claims is None or self._claims.tx is not tx:
@@ -182,7 +202,7 @@ class FilesStore:
         if change.log is None:
             return
         try:
-            status = self._port.lstat(self.log_path(change.name))
+            status = self.port.lstat(self.log_path(change.name))
         except FileNotFoundError:
             return
         except NotADirectoryError as error:
@@ -194,23 +214,8 @@ class FilesStore:
             self._remove_directories(change.name, self.log_path(change.name))
 
     def _remove_directories(self, name: str, path: str) -> None:
-        if not remove_empty_directories(self._port, path):
+        if not remove_empty_directories(self.port, path):
             raise NameConflict(f"cannot lock ref '{name}': there is a non-empty directory '{path}'")
-
-    def _without(self, claims: Claims, names: Collection[str]) -> PackedRefs | None:
-        """What `packed-refs` has to become for the references to be gone; None: as it is.
-
-        It is locked even then: nobody may pack a reference that is about to be deleted.
-        """
-        if not names:
-            return None
-        claims.hold_packed(self.packed.path)
-        packed = claims.packed or self.packed.current()
-        gone = frozenset(names)
-        left = {name: ref for name, ref in packed.refs.items() if name not in gone}
-        if len(left) == len(packed.refs):
-            return None
-        return PackedRefs(left, is_peeled=packed.is_peeled)
 
     def stage_packed(self, claims: Claims, packed: PackedRefs) -> None:
         """Stage a new `packed-refs`, whose lock must be held.
@@ -225,7 +230,7 @@ class FilesStore:
             publication=Publication.RENAME,
             mode=0o666,
         )
-        write_all(self._port, draft.descriptor, encode_packed_refs(packed))
+        write_all(self.port, draft.descriptor, encode_packed_refs(packed))
         claims.tx.stage(draft)
         claims.packed = packed
 

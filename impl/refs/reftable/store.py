@@ -6,7 +6,7 @@ that, in a transaction of its own (`impl.refs.reftable.compactor`).
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from impl.durability.port import Port, read_file
@@ -165,6 +165,11 @@ class ReftableStore:
         if creates or logs_of(addition.tables, name):
             entry = ReflogEntry(log.old, log.new, who, clean_message(log.message))
             yield LogRecord(name, addition.next_update_index, _log_change(entry))
+
+    def gather(
+        self, begin: Callable[[], AbstractContextManager[RepoTransaction]], names: Collection[str]
+    ) -> None:
+        """Nothing: a table holds a whole transaction."""
 
     def edit_reflog(
         self,

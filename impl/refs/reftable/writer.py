@@ -26,7 +26,7 @@ from impl.refs.reftable.records import (
 BLOCK_BYTES = 4096
 _UNINDEXED_BLOCKS_MAX = 3
 """A section of more blocks has an index."""
-_OBJECT_ID_BYTES_MIN = 2
+_OBJECT_ID_BYTES_MIN, _OBJECT_ID_BYTES_MAX = 2, 31
 
 
 class _Entry(NamedTuple):
@@ -40,6 +40,11 @@ class _Section(NamedTuple):
 
     blocks: Sequence[IndexRecord]
     index_position: int
+
+    @property
+    def start(self) -> int:
+        """Where it starts; 0 also if it is empty."""
+        return self.blocks[0].position if self.blocks else 0
 
 
 class TableWriter:
@@ -93,11 +98,6 @@ class TableWriter:
             self._padding = self._header.block_size_bytes - (len(self._content) - position)
         return IndexRecord(block.last_key, position)
 
-    @property
-    def position(self) -> int:
-        """Where the next block will start."""
-        return len(self._content) + self._padding
-
     def drop_padding(self) -> None:
         """Have the next block follow at once, as git has its first log block."""
         self._padding = 0
@@ -116,27 +116,23 @@ def encode_table(header: Header, refs: Sequence[RefRecord], logs: Sequence[LogRe
     """
     writer = TableWriter(header)
     first = header.min_update_index
-    ref_entries = [_Entry(record.name, *encode_ref(record, first)) for record in refs]
-    ref_section = writer.section(REF, ref_entries)
-    objects = object_index = 0
+    ref_section = writer.section(
+        REF, (_Entry(record.name, *encode_ref(record, first)) for record in refs)
+    )
+    entries: list[_Entry] = []
     id_bytes = 0
     if ref_section.index_position:
         entries, id_bytes = _object_entries(refs, ref_section.blocks)
-        objects = writer.position
-        object_section = writer.section(OBJECT, entries)
-        object_index = object_section.index_position
-        objects = objects if object_section.blocks else 0
-        id_bytes = id_bytes if objects else 0
+    object_section = writer.section(OBJECT, entries)
     writer.drop_padding()
-    log_start = writer.position
     log_section = writer.section(LOG, (_Entry(log.key, *encode_log(log)) for log in logs))
     return writer.finish(
         Sections(
             ref_section.index_position,
-            objects,
-            id_bytes,
-            object_index,
-            log_start if log_section.blocks else 0,
+            object_section.start,
+            id_bytes if entries else 0,
+            object_section.index_position,
+            log_section.start,
             log_section.index_position,
         )
     )
@@ -149,7 +145,8 @@ def _index_entry(record: IndexRecord) -> _Entry:
 def _object_entries(
     refs: Sequence[RefRecord], blocks: Sequence[IndexRecord]
 ) -> tuple[list[_Entry], int]:
-    """The object section's entries, sorted, and how many bytes of each name they have."""
+    """The object section's entries, sorted, and how many bytes of each name they have; none where
+    that does not fit into the footer's five bits, which no hash function makes happen."""
     where: dict[bytes, list[int]] = {}
     number = 0
     for record in refs:
@@ -162,6 +159,8 @@ def _object_entries(
                 positions.append(position)
     names = sorted(where)
     length = _distinguishing_bytes(names)
+    if length > _OBJECT_ID_BYTES_MAX:
+        return [], 0
     entries = []
     for name in names:
         kind, value = encode_object(ObjectRecord(name[:length], tuple(where[name])))

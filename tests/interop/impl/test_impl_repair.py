@@ -1,4 +1,4 @@
-"""What a crash leaves behind, and what hostile or damaged input does: never trusted, never silent."""
+"""What a crash leaves behind, and hostile or damaged input: never trusted, never silent."""
 
 import os
 from collections.abc import Callable

@@ -24,9 +24,9 @@ def counted_by_strace(steps: list[Step]) -> Counts:
     opened: Counter[str] = Counter()
     listing: set[str] = set()
     for number, step in enumerate(steps):
-        if step.path != ".git" and not step.path.startswith(".git/"):
+        if not is_in_repository(step.path):
             continue
-        if step.call == "openat" and "O_NONBLOCK" in step.arguments and not step.failed:
+        if "O_NONBLOCK" in step.arguments and not step.failed:
             listing.add(step.path)
             continue
         if step.path in listing:
@@ -37,7 +37,7 @@ def counted_by_strace(steps: list[Step]) -> Counts:
                 continue
         elif step.call == "fstat" and next_call(steps, number) == "mmap":
             continue
-        elif step.call == "openat" and "O_NONBLOCK" in step.arguments:
+        elif is_failed_listing(step):
             step = Step("getdents64", step.paths, "", failed=True)
         if step.call == "openat" and not step.failed:
             opened[step.path] += 1
@@ -47,6 +47,14 @@ def counted_by_strace(steps: list[Step]) -> Counts:
             opened[step.path] -= 1
         counts[component_name(component_of(step.path[5:])), step.call] += 1
     return counts
+
+
+def is_in_repository(path: str) -> bool:
+    return path == ".git" or path.startswith(".git/")
+
+
+def is_failed_listing(step: Step) -> bool:
+    return step.call == "openat" and "O_NONBLOCK" in step.arguments
 
 
 def next_call(steps: list[Step], number: int) -> str:

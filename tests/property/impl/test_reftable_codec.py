@@ -45,10 +45,8 @@ def tables(draw: st.DrawFn) -> tuple[HashAlgorithm, list[RefRecord], list[LogRec
     refs = draw(
         st.lists(
             st.one_of(
-                st.builds(RefRecord, names(), index, oid),
-                st.builds(RefRecord, names(), index, oid, oid),
-                st.builds(RefRecord, names(), index, target=names()),
-                st.builds(RefRecord, names(), index),
+                st.builds(RefRecord, names(), index, oid, st.none() | oid, st.none()),
+                st.builds(RefRecord, names(), index, st.none(), st.none(), st.none() | names()),
             ),
             max_size=200,
             unique_by=lambda record: record.name,
@@ -109,6 +107,14 @@ def test_indexes_of_every_depth(algorithm: HashAlgorithm, count: int) -> None:
     assert [one.prefix for one in table.objects()] == sorted(
         {value[:length] for value in expected if count > 1}
     )
+
+
+def test_names_that_differ_late_have_no_object_section() -> None:
+    refs = [RefRecord(b"refs/%04d" % n, 7, bytes(30) + n.to_bytes(2, "big")) for n in range(600)]
+    table = open_table(encode_table(Header(512, 7, 7, SHA256), refs, []))
+    assert table.sections.ref_index
+    assert (table.sections.objects, table.sections.object_id_bytes) == (0, 0)
+    check_table(table)
 
 
 def test_the_object_section_names_the_blocks() -> None:

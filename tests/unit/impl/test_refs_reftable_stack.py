@@ -277,11 +277,12 @@ def test_an_addition_during_a_compaction_is_kept(refs: RefsRepository) -> None:
     class Adding(OsPort):
         """Adds a reference as soon as the compaction has unlocked the list."""
 
+        unlinked = False
+
         def unlink(self, path: str) -> None:
             super().unlink(path)
             if path.endswith("tables.list.lock"):
-                other.unlinked = True
-                super().stat(path.removesuffix(".lock"))
+                self.unlinked = True
                 adder.apply(create("refs/heads/during", refs.commits[0]))
 
     adder = refs

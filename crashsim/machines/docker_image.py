@@ -1,0 +1,110 @@
+"""The container image: QEMU, its firmware and libraries, and a Python to start it with.
+
+Made from nothing by mmdebstrap, out of the packages that the host's apt gets, and imported into the
+daemon: no registry has a part in it. Packages are unpacked and not configured, so there is neither
+a package database nor a shell in it.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import xxhash
+
+from crashsim.machines.docker_daemon import client
+from crashsim.machines.images import cache
+from crashsim.machines.images.mmdebstrap import (
+    BuildProgress,
+    ImageBuildFailed,
+    Progress,
+    check_tools,
+    host_apt_settings,
+    namespaces,
+)
+
+REPOSITORY = "crashsim-qemu"
+IMAGE_LABEL = "crashsim.image"
+SUITE = "trixie"
+PACKAGES = ("base-files", "qemu-system-x86", "python3-minimal")
+"""base-files has the links from /lib64 to /usr/lib64, where the loader is looked for."""
+
+EXCLUDED = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*")
+FORMAT = 1
+_SAID_BYTES = 4000
+
+
+def image_tag() -> str:
+    """The image's name; other contents, another name."""
+    digest = xxhash.xxh3_128_hexdigest(repr((FORMAT, SUITE, PACKAGES, EXCLUDED)))
+    return f"{REPOSITORY}:{digest[:16]}"
+
+
+def find_or_build_container_image(progress: Progress | None = None) -> str:
+    """The image's id: the daemon has it already, or it is built now, in half a minute or so.
+
+    Raises MachineUnusable without a daemon, ImageBuildFailed.
+    """
+    tell = progress or (lambda _: None)
+    found = _find()
+    if found:
+        return found
+    check_tools()
+
+    def waiting() -> None:
+        tell(BuildProgress("waiting for another build", 0.0))
+
+    with cache.building_lock(waiting):
+        found = _find()
+        if found:
+            return found
+        with tempfile.TemporaryDirectory(prefix="crashsim-container-") as scratch:
+            os.chmod(scratch, 0o711)  # mapped users must get through
+            tell(BuildProgress("making the container image", 0.1))
+            archive = Path(scratch) / "root.tar"
+            _run_mmdebstrap(archive, scratch)
+            tell(BuildProgress("importing the container image", 0.9))
+            repository, _, tag = image_tag().partition(":")
+            client().api.import_image_from_file(
+                str(archive), repository=repository, tag=tag, changes=[f"LABEL {IMAGE_LABEL}=qemu"]
+            )
+    built = _find()
+    if not built:
+        raise ImageBuildFailed("the container image that was just imported has been removed")
+    tell(BuildProgress("done", 1.0))
+    return built
+
+
+def _find() -> str:
+    from docker.errors import ImageNotFound
+
+    try:
+        return str(client().images.get(image_tag()).id)
+    except ImageNotFound:
+        return ""
+
+
+def _run_mmdebstrap(archive: Path, scratch: str) -> None:
+    command = [
+        *("setpriv", "--pdeathsig", "KILL", "--", *namespaces()),
+        *("mmdebstrap", "--quiet", "--mode=root", "--variant=extract", "--format=tar"),
+        f"--include={','.join(PACKAGES)}",
+        '--aptopt=APT::Install-Recommends "false"',
+        *(f"--aptopt={setting}" for setting in host_apt_settings()),
+        *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        *(SUITE, str(archive)),
+    ]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, "TMPDIR": scratch, "LC_ALL": "C.UTF-8"},
+        start_new_session=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = done.stderr[-_SAID_BYTES:].decode("utf-8", "replace").strip()
+        raise ImageBuildFailed(
+            f"mmdebstrap could not build the container image, exit status {done.returncode}: check "
+            f"the network and the space in TMPDIR. Its last words:\n{said}"
+        )
