@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from crashsim.campaigns.litmus_model import AFTER, EVER, allowed_outcomes, model_of
@@ -41,7 +42,7 @@ from crashsim.machines.protocol import Machine
 from crashsim.model.persistence import Model
 from crashsim.oracles.litmus import LitmusObserver
 from crashsim.oracles.protocol import Property, Violation
-from crashsim.workloads.litmus import BEGIN, END, LitmusWorkload, Variant, variants
+from crashsim.workloads.litmus import BEGIN, DONE, END, LitmusWorkload, Variant, variants
 from crashsim.workloads.litmus_interpreter import OTHERS
 from crashsim.workloads.litmus_tests import Litmus
 from crashsim.workloads.protocol import WorkloadFailed
@@ -59,7 +60,8 @@ class CallFailed(InfrastructureError):
 class LitmusOptions:
     """How to run litmus tests.
 
-    :ivar states: crash states of each run at most; None: every bounded strategy to its end.
+    :ivar states: crash states of each run that a schedule chooses, beside those that are looked at
+        in any case; None: every bounded strategy to its end.
     :ivar jobs: filesystems side by side, one guest each.
     """
 
@@ -175,8 +177,8 @@ def run_filesystem(
             decider, lambda: GuestRecoverer(machine, images, mount, exclude=(OTHERS,))
         )
         windows = _windows(timeline, images, options)
-        total = len(workload.runs) * (options.states or 0)
-        states = round_robin(iter(schedule) for schedule in windows)
+        total = len(workload.runs) * (3 + options.states) if options.states else 0
+        states = round_robin(windows)
         for _, state, verdict in engine.decide_all(states, None):
             tally.decided_by[verdict.decided_by] += 1
             tally.inconclusive += bool(verdict.inconclusive)
@@ -196,20 +198,34 @@ def run_filesystem(
     )
 
 
-def _windows(timeline: Timeline, images: ImageIndex, options: LitmusOptions) -> Iterator[Schedule]:
-    """A schedule for each run's part of the log."""
+def _windows(
+    timeline: Timeline, images: ImageIndex, options: LitmusOptions
+) -> Iterator[Iterator[CrashState]]:
+    """The crash states of each run's part of the log.
+
+    What a program may count on when it is done shows best just then, and at the end: those states
+    come first, so that no budget leaves them out.
+    """
     cuts = meaningful_cuts(timeline, lambda cut: images.identity(CrashState(cut)))
-    begin = 0
-    for position, text in zip(timeline.promise_positions, timeline.promises, strict=True):
+    begin = done = 0
+    for mark, text in zip(timeline.promise_positions.tolist(), timeline.promises, strict=True):
         word = text.partition(" ")[0]
         if word == BEGIN:
-            begin = int(position)
+            begin = mark
+        elif word == DONE:
+            done = mark + 1
         elif word == END:
-            inside = (cuts.positions > begin) & (cuts.positions <= int(position))
+            inside = (cuts.positions > begin) & (cuts.positions <= mark)
             window = Cuts(cuts.positions[inside], cuts.peaks[inside], cuts.promised[inside])
-            yield Schedule(
+            first = (
+                CrashState(done),
+                CrashState(done, frozenset(timeline.pending(done).tolist())),
+                CrashState(mark),
+            )
+            schedule = Schedule(
                 timeline, window, DEFAULT_PROFILE.atomic_unit_bytes, options.seed, options.states
             )
+            yield chain(first, schedule)
 
 
 def compare(test: Litmus, tally: Tally, model: Model | None) -> LitmusTestResult:

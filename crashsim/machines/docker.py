@@ -34,18 +34,18 @@ class DockerMachine(QemuMachine):
         super().__init__(spec, progress=progress)
 
     def _qemu_version(self) -> str:
-        return self._container_image
+        return self._container_image.content
 
     def _choose_accelerator(self) -> tuple[str, str]:
         if not Path(KVM_DEVICE).exists():
             return "tcg", f"there is no {KVM_DEVICE}"
-        return _try_kvm(self._container_image, self.kernel)
+        return _try_kvm(self._container_image.identity, self.kernel)
 
     def _launch(self, arguments: Sequence[str], descriptors: Sequence[int]) -> DockerProcess:
         snapshots = snapshots_directory()
         snapshots.mkdir(parents=True, exist_ok=True)
         container = Container(
-            self._container_image,
+            self._container_image.identity,
             (self._image.rootfs, self._image.kernel),
             (snapshots,),
             kvm=self.info.accel == "kvm",

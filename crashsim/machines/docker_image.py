@@ -8,6 +8,7 @@ a package database nor a shell in it.
 import os
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import xxhash
@@ -25,29 +26,48 @@ from crashsim.machines.images.mmdebstrap import (
 
 REPOSITORY = "crashsim-qemu"
 IMAGE_LABEL = "crashsim.image"
+"""On the image: the digest of its content."""
+
 SUITE = "trixie"
 PACKAGES = ("base-files", "qemu-system-x86", "python3-minimal")
 """base-files has the links from /lib64 to /usr/lib64, where the loader is looked for."""
 
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*", "/usr/share/info/*")
 FORMAT = 1
+FIXED_TIME_SECONDS = 1_750_000_000
+"""No file is younger: two builds from the same packages are then equal (mmdebstrap(1))."""
+
+_FIXED_TIME = {"SOURCE_DATE_EPOCH": str(FIXED_TIME_SECONDS)}
 _SAID_BYTES = 4000
+_CHUNK_BYTES = 1 << 22
 
 
 def image_tag() -> str:
     """The image's name; other contents, another name."""
-    digest = xxhash.xxh3_128_hexdigest(repr((FORMAT, SUITE, PACKAGES, EXCLUDED)))
+    digest = xxhash.xxh3_128_hexdigest(repr((FORMAT, SUITE, PACKAGES, EXCLUDED)).encode())
     return f"{REPOSITORY}:{digest[:16]}"
 
 
-def find_or_build_container_image(progress: Progress | None = None) -> str:
-    """The image's id: the daemon has it already, or it is built now, in half a minute or so.
+@dataclass(frozen=True, slots=True)
+class ContainerImage:
+    """An image that the daemon has.
+
+    :ivar identity: the daemon's id of it: another one for each import.
+    :ivar content: a digest of what is in it: boot snapshots are good for equal contents.
+    """
+
+    identity: str
+    content: str
+
+
+def find_or_build_container_image(progress: Progress | None = None) -> ContainerImage:
+    """The image: the daemon has it already, or it is built now, in half a minute or so.
 
     Raises MachineUnusable without a daemon, ImageBuildFailed.
     """
     tell = progress or (lambda _: None)
     found = _find()
-    if found:
+    if found is not None:
         return found
     check_tools()
 
@@ -56,7 +76,7 @@ def find_or_build_container_image(progress: Progress | None = None) -> str:
 
     with cache.building_lock(waiting):
         found = _find()
-        if found:
+        if found is not None:
             return found
         with tempfile.TemporaryDirectory(prefix="crashsim-container-") as scratch:
             os.chmod(scratch, 0o711)  # mapped users must get through
@@ -65,23 +85,33 @@ def find_or_build_container_image(progress: Progress | None = None) -> str:
             _run_mmdebstrap(archive, scratch)
             tell(BuildProgress("importing the container image", 0.9))
             repository, _, tag = image_tag().partition(":")
+            label = f"LABEL {IMAGE_LABEL}={_digest(archive)}"
             client().api.import_image_from_file(
-                str(archive), repository=repository, tag=tag, changes=[f"LABEL {IMAGE_LABEL}=qemu"]
+                str(archive), repository=repository, tag=tag, changes=[label]
             )
     built = _find()
-    if not built:
+    if built is None:
         raise ImageBuildFailed("the container image that was just imported has been removed")
     tell(BuildProgress("done", 1.0))
     return built
 
 
-def _find() -> str:
+def _find() -> ContainerImage | None:
     from docker.errors import ImageNotFound
 
     try:
-        return str(client().images.get(image_tag()).id)
+        image = client().images.get(image_tag())
     except ImageNotFound:
-        return ""
+        return None
+    return ContainerImage(str(image.id), image.labels.get(IMAGE_LABEL, str(image.id)))
+
+
+def _digest(archive: Path) -> str:
+    digest = xxhash.xxh3_128()
+    with archive.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _run_mmdebstrap(archive: Path, scratch: str) -> None:
@@ -98,7 +128,7 @@ def _run_mmdebstrap(archive: Path, scratch: str) -> None:
         command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        env={**os.environ, "TMPDIR": scratch, "LC_ALL": "C.UTF-8"},
+        env={**os.environ, "TMPDIR": scratch, "LC_ALL": "C.UTF-8", **_FIXED_TIME},
         start_new_session=True,
         check=False,
     )

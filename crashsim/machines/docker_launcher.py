@@ -34,7 +34,7 @@ def main(path: str) -> int:
             os.close(descriptor)  # QEMU's channels must end with QEMU
         socket.send_fds(connection, [b"started"], [own])
         ended = os.pidfd_open(qemu)
-        select.select([connection, parent, ended], [], [])
+        select.select([connection.fileno(), parent, ended], [], [])
         os.kill(qemu, signal.SIGKILL)  # it has not been reaped, so the number is still its
         status = os.waitstatus_to_exitcode(os.waitpid(qemu, 0)[1])
         try:

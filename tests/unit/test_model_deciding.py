@@ -183,3 +183,32 @@ def test_half_of_a_rename_is_described() -> None:
     assert found["a", "b", "b/keep"] == (Lost(0, Loss.PART),)
     assert found["a", "b", "b/f", "b/keep"] == ()
     assert found["a", "a/f", "b", "b/keep"] == ()
+
+
+def test_what_was_cut_off_again_is_not_missed() -> None:
+    machine = Simulated(Tree.of({"f": b"old"}))
+    append(machine, "f", b" and new")
+    descriptor = machine.open("f", os.O_WRONLY)
+    machine.truncate(descriptor, 5)
+    machine.truncate(descriptor, 3)
+    machine.promise("as before")
+    found = {s.tree.content("f"): s for s in crash_states(machine.log, MODELS["xfs"]) if s.promises}
+    assert found[b"old"].lost == ()
+
+
+def test_the_simplest_failure_loses_least() -> None:
+    machine = published(fsync=False)
+    put(machine, "other")
+    decision = decide(crash_states(machine.log, MODELS["posix"]), Remembered(is_whole))
+    losses = [len(failure.state.lost) for failure in decision.failures]
+    assert decision.simplest is not None
+    assert len(decision.simplest.state.lost) == min(losses) < max(losses)
+
+
+@pytest.mark.parametrize("model", ["posix", "xfs"])
+def test_a_truncation_that_survived_is_not_missed(model: str) -> None:
+    machine = Simulated(Tree.of({"f": b"old content"}))
+    machine.truncate(machine.open("f", os.O_WRONLY), 3)
+    found = {s.tree.content("f"): s.lost for s in crash_states(machine.log, MODELS[model])}
+    assert found[b"old"] == ()
+    assert found[b"old" + bytes(8)] == (Lost(0, Loss.PART),)

@@ -141,3 +141,13 @@ def test_a_mapping_longer_than_the_file_is_refused_as_python_does() -> None:
     machine = Simulated(Tree.of({"f": b"old"}))
     with pytest.raises(ValueError, match="greater than file size"):
         machine.map(machine.open("f", os.O_RDONLY), 4)
+
+
+def test_a_replaced_file_is_gone() -> None:
+    machine = Simulated(Tree.of({"f": b"old", "g": b"new"}))
+    replaced = machine.stat("f").st_ino
+    machine.rename("g", "f")
+    assert replaced not in machine.inodes
+    machine.link("f", "g")
+    machine.unlink("f")
+    assert machine.stat("g").st_nlink == 1

@@ -4,14 +4,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from impl.durability.components import Component
-from impl.durability.names import Publication
 from impl.durability.port import write_all
 from impl.objects.hashes import HashAlgorithm
 from impl.refs.errors import NameConflict, ReferenceChanged, UnsupportedUpdate
 from impl.refs.files.loose import encode_loose, read_loose
 from impl.refs.files.packed import PackedRefs
 from impl.refs.locks import PACKED_SECONDS, REFERENCE_SECONDS, patiently
-from impl.refs.names import is_root
 from impl.refs.values import Symbolic, Value
 from impl.transaction import RepoTransaction, Staged
 
@@ -107,16 +105,8 @@ class Claims:
         # git has no core.fsync component for symbolic references: they are files of state.
         component = Component.OTHER if isinstance(value, Symbolic) else Component.REFERENCE
         path = f"{self._git_directory}/{name}"
-        lock = self._locks.pop(name, None)
-        if lock is None and name in self._written:
-            lock = self.tx.lock(component, path)
-        if lock is None:
-            # Held by an earlier operation: the lock file stays, so this takes another name.
-            if not is_root(name):
-                raise UnsupportedUpdate(f"{name} is locked for its reflog, and cannot be written")
-            lock = self.tx.create(
-                component, path, prefix=f"{name}.tmp_", publication=Publication.RENAME, mode=0o666
-            )
+        # Without a lock of its own, an earlier operation of the transaction has written or held it.
+        lock = self._locks.pop(name, None) or self.tx.lock(component, path)
         write_all(self.tx.port, lock.descriptor, encode_loose(value))
         self.tx.stage(lock._replace(component=component))
         self._written[name] = value

@@ -58,7 +58,7 @@ class ReftableStore:
         self._policy = policy
         self._describe = describe
         self._addition: Addition | None = None
-        self._has_grown = False
+        self._is_maintaining = False
 
     def read(self, name: str) -> Value | None:
         """See ReferenceStore."""
@@ -129,7 +129,6 @@ class ReftableStore:
         refs = [self._ref_record(change, index) for change in changes if _changes_value(change)]
         logs = [log for change in changes for log in self._log_records(addition, change, who)]
         addition.stage(refs, logs)
-        self._has_grown = True
 
     def _open(self, tx: RepoTransaction) -> Addition:
         if self._addition is None or self._addition.tx is not tx:
@@ -193,7 +192,6 @@ class ReftableStore:
         if before and all(entry is None for entry in after):
             logs.append(self._existence(os.fsencode(name), addition.next_update_index))
         addition.stage([], logs)
-        self._has_grown = True
 
     def _existence(self, name: bytes, index: int) -> LogRecord:
         """What says that a reference has a reflog, although an empty one."""
@@ -208,11 +206,15 @@ class ReftableStore:
 
     def maintain(self, begin: Callable[[], AbstractContextManager[RepoTransaction]]) -> None:
         """Merge tables where the stack has grown uneven, unless another process does."""
-        if self._has_grown:
-            from impl.refs.reftable.compactor import compact_if_uneven
+        if self._is_maintaining:
+            return  # This is the end of the compaction's own transaction.
+        from impl.refs.reftable.compactor import compact_if_uneven
 
-            self._has_grown = False
+        self._is_maintaining = True
+        try:
             compact_if_uneven(self.stack, begin)
+        finally:
+            self._is_maintaining = False
 
     def verify(self) -> Iterator[StoreError]:
         """See ReferenceStore."""

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,30 +16,11 @@ Counts = Counter[tuple[str, str]]
 
 
 def counted_by_strace(steps: list[Step]) -> Counts:
-    """What the store asked for; not what the C library and Python do underneath.
-
-    Listing a directory is openat, fstat, getdents64 (twice or more) and close; mapping a file has
-    an fstat of Python's own before it, and closes a duplicate of the descriptor after it.
-    """
+    """What the store asked for; not what the C library and Python do underneath."""
     counts: Counts = Counter()
     opened: Counter[str] = Counter()
-    listing: set[str] = set()
-    for number, step in enumerate(steps):
-        if not is_in_repository(step.path):
-            continue
-        if "O_NONBLOCK" in step.arguments and not step.failed:
-            listing.add(step.path)
-            continue
-        if step.path in listing:
-            if step.call == "close":
-                listing.remove(step.path)
-                step = Step("getdents64", step.paths, "", failed=False)
-            else:
-                continue
-        elif step.call == "fstat" and next_call(steps, number) == "mmap":
-            continue
-        elif is_failed_listing(step):
-            step = Step("getdents64", step.paths, "", failed=True)
+    inside = [step for step in steps if is_in_repository(step.path)]
+    for step in without_innards(inside):
         if step.call == "openat" and not step.failed:
             opened[step.path] += 1
         elif step.call == "close":
@@ -49,12 +31,29 @@ def counted_by_strace(steps: list[Step]) -> Counts:
     return counts
 
 
+def without_innards(steps: list[Step]) -> Iterator[Step]:
+    """Listing a directory is openat, fstat, getdents64 (twice or more) and close: one getdents64.
+
+    Mapping a file has an fstat of Python's own before it, and closes a duplicate of the descriptor
+    after it.
+    """
+    listing: set[str] = set()
+    for number, step in enumerate(steps):
+        if step.call == "openat" and "O_NONBLOCK" in step.arguments:
+            if step.failed:
+                yield Step("getdents64", step.paths, "", failed=True)
+            else:
+                listing.add(step.path)
+        elif step.path in listing:
+            if step.call == "close":
+                listing.remove(step.path)
+                yield Step("getdents64", step.paths, "", failed=False)
+        elif step.call != "fstat" or next_call(steps, number) != "mmap":
+            yield step
+
+
 def is_in_repository(path: str) -> bool:
     return path == ".git" or path.startswith(".git/")
-
-
-def is_failed_listing(step: Step) -> bool:
-    return step.call == "openat" and "O_NONBLOCK" in step.arguments
 
 
 def next_call(steps: list[Step], number: int) -> str:

@@ -1,4 +1,4 @@
-"""Counts and orders of system calls, from strace(1), on every command and method.
+"""Counts of system calls, from strace(1), and the orders that single methods promise.
 
 git's counts are those that git 2.39 to 2.55 make for the same commands (two new files in the top
 directory, `core.fsync=all`).
@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.impl_command import METHODS, Program, assert_git_accepts, store
-from tests.support.impl_order import Appearance, Order, order_of
+from tests.support.impl_command import Program, assert_git_accepts, store
+from tests.support.impl_order import order_of
 from tests.support.impl_trace import Step, trace
-
-CARRIED = {"batch", "bulk-rename", "index-flush"}
 
 COUNTS = {
     ("add", "fsync"): {"fsync": 3},
@@ -110,93 +108,6 @@ def test_an_object_stored_while_the_index_stays_as_it_was(
 
     assert [a.kind for a in order_of(steps).appearances] == ["loose-object"]
     assert syncs(steps).get("fsync", 0) == min(flushes, 1)
-
-
-def run_everything(repository: Program, method: str, tmp_path: Path) -> dict[str, list[Step]]:
-    """Every command that writes, once, on its own trace."""
-    program = repository.having("-c", "core.fsync=all", "-c", f"core.fsyncMethod={method}")
-    directory = repository.directory
-    traces: dict[str, list[Step]] = {}
-
-    def run(label: str, *arguments: str, stdin: bytes = b"") -> None:
-        traces[label] = trace(program, tmp_path / label, *arguments, stdin=stdin)
-
-    (directory / "one").write_text("1\n")
-    (directory / "deep/er").mkdir(parents=True)
-    (directory / "deep/er/two").write_text("2\n")
-    run("add", "add", "--all")
-    run("commit", "commit", "-q", "-m", "first")
-    (directory / "three").write_text("3\n")
-    run("update-index", "update-index", "--add", "--stdin", stdin=b"three\n")
-    run("write-tree", "write-tree")
-    run("commit-tree", "commit-tree", "-m", "apart", "HEAD^{tree}")
-    run("hash-object", "hash-object", "-w", "--stdin", stdin=b"hashed")
-    run("commit-all", "commit", "-q", "-a", "-m", "second")
-    (directory / "one").write_text("changed\n")
-    (directory / "untracked").write_text("new\n")
-    run("stash-push", "stash", "push", "-q", "-u")
-    (directory / "three").write_text("changed too\n")
-    run("stash-push-again", "stash", "push", "-q")
-    run("stash-drop", "stash", "drop", "-q", "stash@{1}")
-    run("stash-pop", "stash", "pop", "-q")
-    run("reset", "reset", "-q", "--hard", "HEAD~1")
-    return traces
-
-
-def must_hold(method: str, appearance: Appearance) -> bool:
-    """Whether a file was as durable as the method wants it when it appeared."""
-    kind = appearance.kind
-    if kind in ("reflog", "state"):
-        return method not in ("strict", "paired-syncfs") or appearance.flushed
-    if method == "writeout-only":
-        return appearance.written_out
-    if kind == "loose-object":
-        if method in CARRIED:
-            return appearance.flushed or appearance.flush_since
-        if method == "index-flush-proposed":
-            return appearance.written_out
-        return appearance.flushed or method == "barrier"
-    return appearance.flushed
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_every_file_is_synced_before_it_gets_its_name(
-    repository: Program, tmp_path: Path, method: str
-) -> None:
-    for label, steps in run_everything(repository, method, tmp_path).items():
-        order = order_of(steps)
-        assert order.appearances or order.removals, label
-        assert [a for a in order.appearances if not must_hold(method, a)] == [], label
-        _check_removals(method, label, order)
-        _check_appended(method, label, steps)
-        assert not [path for path in _files(repository.directory) if "tmp_" in path], label
-        assert not [path for path in _files(repository.directory) if path.endswith(".lock")], label
-    assert_git_accepts(repository.directory)
-
-
-def _check_removals(method: str, label: str, order: Order) -> None:
-    """What makes names durable has done so before anything is removed, and by the end."""
-    if method in ("strict", "paired-syncfs"):
-        assert all(names_durable for _, names_durable in order.removals), label
-        assert order.unsynced_names == set(), label
-
-
-def _check_appended(method: str, label: str, steps: list[Step]) -> None:
-    """Reflogs grow before references appear; strict syncs them, ours replaces them."""
-    writes = [number for number, s in enumerate(steps) if s.call == "write" and "logs/" in s.path]
-    names = [
-        number
-        for number, step in enumerate(steps)
-        if step.call == "rename" and step.path.startswith((".git/refs/", ".git/logs/"))
-    ]
-    if writes and names:
-        assert max(writes) < min(names), label
-    if method == "paired-syncfs":
-        assert all(steps[number].path.endswith(".lock") for number in writes), label
-
-
-def _files(directory: Path) -> list[str]:
-    return [str(path.relative_to(directory)) for path in (directory / ".git").rglob("*")]
 
 
 def test_batch_shows_nothing_before_its_flush(repository: Program, tmp_path: Path) -> None:

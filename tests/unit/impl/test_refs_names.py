@@ -54,13 +54,13 @@ def test_files_of_the_repository_are_no_references(name: str) -> None:
         check_name(name)
 
 
-@pytest.mark.parametrize("name", ["HEAD", "ORIG_HEAD", "A-B"])
+@pytest.mark.parametrize("name", ["HEAD", "ORIG_HEAD", "AUTO_MERGE"])
 def test_root_names(name: str) -> None:
     assert is_root(name)
     check_name(name)
 
 
-@pytest.mark.parametrize("name", ["Head", "HEAD1", "-", "", "HEAD/x", "HEAD\n"])
+@pytest.mark.parametrize("name", ["Head", "HEAD1", "-", "", "A-B", "COMMIT_EDITMSG", "HEAD/x", "HEAD\n"])
 def test_not_root_names(name: str) -> None:
     assert not is_root(name)
 

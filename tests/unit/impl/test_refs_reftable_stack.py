@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from impl.context import Context
 from impl.durability.port import Bytes, OsPort
 from impl.errors import LockHeld
+from impl.porcelain import pack_refs
 from impl.refs.errors import CorruptReftable, CorruptTableList
 from impl.refs.reftable.compaction import tables_to_merge, weight
 from impl.refs.reftable.compactor import compact_if_uneven
@@ -294,6 +296,13 @@ def test_an_addition_during_a_compaction_is_kept(refs: RefsRepository) -> None:
     assert other.unlinked
     for name in ("a", "b", "during"):
         assert refs.references.read(f"refs/heads/{name}") == refs.commits[0]
+
+
+def test_pack_refs_auto_in_a_process_of_its_own(refs: RefsRepository) -> None:
+    uneven(refs)
+    context = Context(OsPort(), str(refs.directory), (), {})
+    assert pack_refs.run(context, ["--auto"]) == 0
+    assert len(stack_names(refs)) == 1
 
 
 def test_the_stack_stays_short(refs: RefsRepository) -> None:

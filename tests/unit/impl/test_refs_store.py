@@ -280,6 +280,16 @@ def test_operations_of_one_transaction_build_on_each_other(refs: RefsRepository)
     assert refs.leftovers() == []
 
 
+def test_a_reference_that_was_held_for_its_reflog_can_be_written(refs: RefsRepository) -> None:
+    with refs.repository.transaction() as outer:
+        refs.references.apply(outer, [create(MAIN, refs.commits[0], message="1")], WHO)
+        away = RefUpdate("HEAD", refs.commits[1], message="2", no_deref=True)
+        refs.references.apply(outer, [away], WHO)
+    assert refs.values() == {"HEAD": refs.commits[1], MAIN: refs.commits[0]}
+    assert refs.messages("HEAD") == [b"1", b"2"]
+    assert refs.leftovers() == []
+
+
 def test_an_aborted_transaction_leaves_nothing(refs: RefsRepository) -> None:
     refs.apply(create(MAIN, refs.commits[0]))
     before = refs.values()
