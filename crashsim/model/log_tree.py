@@ -131,22 +131,28 @@ class LogTreeTracker:
         return self._model.names_before_data and is_of_file
 
     def _kept(self, horizon: int) -> list[tuple[Entry, ...]]:
-        """The names on top of a commit at `horizon`: what must be, and what may be as well."""
+        """The names on top of a commit at `horizon`: what must be, and what may be as well.
+
+        A file that was synced since that commit is in the log: each new name that it gets goes
+        there at once, and anybody's next fsync writes the log, up to there. One that was synced
+        before the commit is in it no more, and its new names wait for the next commit.
+        """
         sets = [dict(self._ahead)]
-        if self._model.logs_more and self._synced:
-            latest = max(self._synced.values())
+        synced = {inode: at for inode, at in self._synced.items() if at >= horizon}
+        if self._model.logs_more and synced:
+            moved = [e for e in self._entries if e.number > synced.get(e.inode, e.number)]
+            for entry in moved:
+                sets.append(sets[-1] | {entry.number: entry.number + 1})
+            latest = max(synced.values())
             before = [each for each in self._entries if each.number < latest]
-            moved = {e.number: latest for e in before if e.inode in self._synced}
-            sets.append(sets[0] | moved)
-            directories = {
-                slot.directory for e in before if e.number in sets[1] for slot in e.slots
-            }
+            whole = sets[0] | {e.number: latest for e in before if e.inode in synced}
+            directories = {slot.directory for e in before if e.number in whole for slot in e.slots}
             near = {
                 e.number: latest
                 for e in before
                 if any(slot.directory in directories for slot in e.slots)
             }
-            sets.append(sets[1] | near)
+            sets += [whole, whole | near]
         return [self._complete(each, horizon) for each in sets]
 
     def _complete(self, ahead: dict[int, int], horizon: int) -> tuple[Entry, ...]:

@@ -1,8 +1,9 @@
 """`python -m tests.fuzz [--seconds N] [TARGET...]`: fuzz the parsers, guided by coverage.
 
 Needs atheris, which is no dependency of the tests: `pip install atheris`. The seconds (600 if not
-given) are shared among the targets. A finding ends the run with exit code 1; the input is kept in
-`fuzz-findings/`, and `python -m tests.fuzz --replay FILE TARGET` runs it again, without atheris.
+given) are shared among the targets. A finding ends the run with exit code 1; its input is kept in
+`crashsim-out/fuzz/`, and `python -m tests.fuzz --replay FILE TARGET` runs it again, without
+atheris.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 from impl.errors import StoreError
 from tests.fuzz.targets import targets
 
-FINDINGS = Path("fuzz-findings")
+FINDINGS = Path("crashsim-out/fuzz")
 
 
 def main() -> int:
@@ -50,7 +51,7 @@ def replay(name: str, data: bytes) -> None:
 
 def fuzz(name: str, seconds: int) -> bool:
     """Whether the target stood the time. Raises SystemExit if atheris is missing."""
-    FINDINGS.mkdir(exist_ok=True)
+    FINDINGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fuzz-corpus-") as corpus:
         for number, sample in enumerate(targets()[name].samples):
             Path(corpus, str(number)).write_bytes(sample)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from impl.config_syntax import locate_entries, parse_configuration
+from impl.errors import CorruptObject
 from impl.index_entry import IndexEntry, StatData
 from impl.index_format import format_index, parse_index
 from impl.index_split import merge_split
@@ -124,7 +125,7 @@ def _loose(data: bytes) -> None:
     for stream in (data, zlib.compress(data, 1)):
         try:
             loose.inflate(stream, NAME, SHA1)
-        except loose.CorruptObject:
+        except CorruptObject:
             continue
         raise AssertionError("an object whose name nobody can have hit")
 

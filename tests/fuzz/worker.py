@@ -1,11 +1,13 @@
 """One target under atheris: `python -m tests.fuzz.worker TARGET CORPUS LIBFUZZER-OPTION...`."""
 
 import contextlib
+import importlib
 import sys
+from typing import Any
 
 try:
-    import atheris
-except ImportError:
+    atheris: Any = importlib.import_module("atheris")
+except ModuleNotFoundError:
     sys.exit("fuzzing needs atheris: pip install atheris")
 
 with atheris.instrument_imports(include=["impl"]):

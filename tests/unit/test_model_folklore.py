@@ -325,6 +325,23 @@ def test_overwriting_is_no_change_that_an_fsync_commits_names_for(model: str) ->
     assert after_promise(machine, model, "b") == {b"old", None}
 
 
+def test_btrfs_forgets_at_a_commit_which_files_were_synced() -> None:
+    """Seen on a real kernel, with git: docs/findings.md, section 4."""
+    machine = Simulated(Tree.of({"d/other": b""}))
+    put(machine, "d/first.tmp", fsync=True)
+    machine.rename("d/first.tmp", "d/first")
+    put(machine, "second.tmp", fsync=True)
+    machine.rename("second.tmp", "second")
+
+    survivors = {
+        frozenset(path for path in ("d/first", "second") if path in state.tree)
+        for state in states(machine.log, "btrfs")
+        if state.tree.content("second") == NEW
+    }
+
+    assert survivors == {frozenset({"second"}), frozenset({"d/first", "second"})}
+
+
 def test_btrfs_logs_the_later_name_of_a_synced_file_with_any_fsync() -> None:
     machine = Simulated()
     machine.make_directory("unrelated")
