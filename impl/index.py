@@ -170,7 +170,8 @@ def read_index(repository: "Repository") -> Index:
     except FileNotFoundError:
         return Index()
     try:
-        parsed = parse_index(data, repository.algorithm, path)
+        skip_hash = skips_hash(repository)
+        parsed = parse_index(data, repository.algorithm, path, skip_hash=skip_hash)
         if parsed.link is not None and parsed.link.base:
             parsed = _with_shared(repository, parsed)
     except Corrupt as error:
@@ -178,6 +179,12 @@ def read_index(repository: "Repository") -> Index:
             f"{error}. The commits are not affected: remove {path}, and `reset` makes it anew"
         ) from error
     return Index(parsed, written_ns)
+
+
+def skips_hash(repository: "Repository") -> bool:
+    """Whether indexes are written without a checksum. See git-config(1), feature.manyFiles."""
+    config = repository.config
+    return config.boolean("index.skiphash", config.boolean("feature.manyfiles", False))
 
 
 def _with_shared(repository: "Repository", parsed: ParsedIndex) -> ParsedIndex:
@@ -189,7 +196,8 @@ def _with_shared(repository: "Repository", parsed: ParsedIndex) -> ParsedIndex:
         data = map_file(repository.port, path)
     except FileNotFoundError:
         raise CorruptIndex(f"the shared index {path} is missing") from None
-    shared = parse_index(data, repository.algorithm, path)
+    skip_hash = skips_hash(repository)
+    shared = parse_index(data, repository.algorithm, path, skip_hash=skip_hash)
     size = repository.algorithm.size_bytes
     if bytes(data[-size:]).hex() != parsed.link.base:
         raise CorruptIndex(f"the shared index {path} is another one than its name says")
@@ -233,7 +241,7 @@ class LockedIndex:
             version=version if version in (2, 3, 4) else DEFAULT_VERSION,
             trees=index.trees if index.trees.is_valid or index.trees.children else None,
             resolve_undo=index.resolve_undo,
-            skip_hash=config.boolean("index.skiphash", False),
+            skip_hash=skips_hash(self._repository),
         )
         write_all(self._repository.port, self._lock.descriptor, content)
         self._transaction.stage(self._lock)

@@ -26,6 +26,7 @@ _NAME_LENGTH_MAX = 0x0FFF
 _SKIP_WORKTREE = 0x4000
 _INTENT_TO_ADD = 0x2000
 _WORD = 0xFFFFFFFF
+_MODES = frozenset({0o100644, 0o100755, 0o120000, 0o160000})
 
 
 class SplitLink(NamedTuple):
@@ -54,10 +55,14 @@ class ParsedIndex(NamedTuple):
     resolve_undo: bytes
 
 
-def parse_index(data: Bytes, algorithm: HashAlgorithm, path: str) -> ParsedIndex:
+def parse_index(
+    data: Bytes, algorithm: HashAlgorithm, path: str, *, skip_hash: bool = False
+) -> ParsedIndex:
     """Take an index file apart. Raises CorruptIndex, saying what is wrong with it.
 
-    The checksum is verified, unless it is all zeros (index.skipHash).
+    :param skip_hash: zeros in place of the checksum mean that there is none (index.skipHash).
+        git takes them so under any configuration; but zeros are also what a crash leaves at the
+        end of a file, and then what is before them is not to be trusted either.
     """
     content = bytes(data)
     size = algorithm.size_bytes
@@ -70,6 +75,11 @@ def parse_index(data: Bytes, algorithm: HashAlgorithm, path: str) -> ParsedIndex
         raise CorruptIndex(f"{path}: bad index version {version}")
     end = len(content) - size
     checksum = content[end:]
+    if not (skip_hash or any(checksum)):
+        raise CorruptIndex(
+            f"{path}: its end is zeros: a crash tore it, or index.skipHash was set when it was "
+            "written (then set it)"
+        )
     if any(checksum) and algorithm.new(memoryview(content)[:end]).digest() != checksum:
         raise CorruptIndex(f"{path}: bad index file checksum")
     try:
@@ -98,6 +108,7 @@ def _parse_entries(
     fixed = struct.Struct(f">{_STAT_WORDS}I{algorithm.size_bytes}sH")
     if count * (fixed.size + 2) > end:
         raise ValueError(f"it claims to have {count} entries")
+    null = bytes(algorithm.size_bytes)
     entries: list[IndexEntry] = []
     position = _HEADER.size
     previous = b""
@@ -121,6 +132,8 @@ def _parse_entries(
                 raise ValueError(f"unordered entries at {path!r}")
             last = (path, flags >> _STAGE_SHIFT & 3)
         previous = path
+        if words[6] not in _MODES or name == null:
+            raise ValueError(f"{path!r} has mode {words[6]:o} and the object {name.hex()}")
         entries.append(_make_entry(words, name.hex(), flags, extended, path))
     if position > end:
         raise ValueError("entries reach into the checksum")

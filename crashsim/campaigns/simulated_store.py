@@ -71,7 +71,8 @@ class Trees:
 
     def of(self, tree: model_tree.Tree) -> Tree:
         """The same tree."""
-        return Tree({path: self._node(tree[path]) for path in sorted(tree)}, self._contents)
+        nodes = {path: self._node(node) for path, node in sorted(tree.nodes.items())}
+        return Tree(nodes, self._contents)
 
     def _node(self, node: model_tree.Node) -> Node:
         known = self._nodes.get(node.digest)

@@ -79,7 +79,7 @@ def open_repository(
     ContentNotCollected when the tree lacks a file's content.
     """
     violations: list[Violation] = []
-    config = _load_config(tree, git_dir, violations)
+    config = _load_config(tree, git_dir, cache, violations)
     found = _format(config, f"{git_dir}/config", violations)
     form = found if found is not None else promised or Format(0, ())
     if promised is not None and form != promised:
@@ -125,18 +125,28 @@ def _refuse_unknown(form: Format) -> None:
             raise Inconclusive(f"the repository has extensions.{name} = {value}: not supported")
 
 
-def _load_config(tree: Tree, git_dir: str, violations: list[Violation]) -> Config | None:
+def _load_config(
+    tree: Tree, git_dir: str, cache: ContentCache, violations: list[Violation]
+) -> Config | None:
     path = f"{git_dir}/config"
     if path not in tree.nodes:
         return Config(())
-    _, content = read_file(tree, path)
+    digest, content = read_file(tree, path)
+    parsed = cache.get(("config", digest), lambda: _parsed_config(content))
+    if isinstance(parsed, Config):
+        return parsed
+    violations.append(violation("config-unreadable", path, f"{path} {parsed}"))
+    return None
+
+
+def _parsed_config(content: bytes | None) -> Config | str:
+    """The config, or what is wrong with it."""
+    if content is None:
+        return "cannot be read"
     try:
-        if content is None:
-            raise FormatError("cannot be read")
         return parse_config(content)
     except FormatError as error:
-        violations.append(violation("config-unreadable", path, f"{path} {error}"))
-        return None
+        return str(error)
 
 
 def _format(config: Config | None, path: str, violations: list[Violation]) -> Format | None:
