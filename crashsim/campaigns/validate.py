@@ -37,7 +37,6 @@ from crashsim.workloads.simulated import OPERATIONS, Call, StoreOperation, progr
 MODELS_OF_FILESYSTEMS = {"ext4": "ext4-ordered", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs"}
 """The filesystems that claims are about, and the persistence model of each one's default mount."""
 
-PROGRAM = "impl"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,9 @@ from crashsim.model.simulated import Simulated
 from crashsim.model.tree import EMPTY_TREE, Tree
 from crashsim.workloads.git_steps import unique_content
 
+PROGRAM = "impl"
+"""The reference store, as a target and as a package."""
+
 PROGRAMS_GROUP = "crashsim.simulated_programs"
 WORKTREE = "/repo"
 _CONFIGURATION = "/home/.gitconfig"

@@ -6,6 +6,7 @@ are made by someone who can compute checksums, and what they say must still be p
 
 import struct
 import tracemalloc
+import zlib
 
 import pytest
 from hypothesis import example, given, settings
@@ -71,8 +72,7 @@ def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
 def parsed(data: bytes, algorithm: HashAlgorithm) -> ParsedIndex | None:
     try:
         return parse_index(data, algorithm, "index")
-    except CorruptIndex as error:
-        assert str(error).startswith("index: ")
+    except CorruptIndex:
         return None
 
 
@@ -86,12 +86,8 @@ def test_a_damaged_index_is_refused_or_says_what_it_said(
     good = parse_index(whole, algorithm, "index")
     found = parsed(content, algorithm)
 
-    if found is not None:
-        # Only zeros where the checksum was are not noticed, with everything else intact.
-        assert (
-            content == whole or content[: -algorithm.size_bytes] == whole[: -algorithm.size_bytes]
-        )
-        assert found.entries == good.entries
+    assert (found is None) == (content != whole)
+    assert found is None or found.entries == good.entries
 
 
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{index[0][7]}-{index[1].name}")
@@ -100,8 +96,7 @@ def test_an_index_cut_or_zeroed_at_any_byte(index: tuple[bytes, HashAlgorithm]) 
     for length in range(len(whole)):
         assert parsed(whole[:length], algorithm) is None, length
         zeroed = whole[:length] + bytes(len(whole) - length)
-        if length < len(whole) - algorithm.size_bytes:
-            assert parsed(zeroed, algorithm) is None, length
+        assert zeroed == whole or parsed(zeroed, algorithm) is None, length
 
 
 @settings(max_examples=1500)
@@ -162,8 +157,6 @@ def test_an_object_that_claims_to_be_huge_costs_nothing() -> None:
 
 
 def deflated(content: bytes) -> bytes:
-    import zlib
-
     return zlib.compress(content, 1)
 
 
@@ -175,15 +168,13 @@ def deflated(content: bytes) -> bytes:
 def test_a_damaged_configuration_is_refused_or_has_names_and_values(content: bytes) -> None:
     try:
         entries = list(parse_configuration(content, "config"))
-    except InvalidConfiguration as error:
-        assert "config" in str(error)
+    except InvalidConfiguration:
         return
-    for key, value in entries:
+    for key, _ in entries:
         section, _, name = key.rpartition(".")
         assert section
         assert name
         assert name == name.lower()
-        assert value is None or "\0" not in value or b"\0" in content
 
 
 DISGUISES = st.sampled_from(

@@ -89,7 +89,7 @@ def test_without_a_checksum_no_damage_makes_the_parser_fail_otherwise(
         content[position] = data.draw(st.integers(0, 255))
 
     try:
-        parse_index(bytes(content), algorithm, "index")
+        parse_index(bytes(content), algorithm, "index", skip_hash=True)
     except CorruptIndex:
         return
 
@@ -130,7 +130,7 @@ def test_an_unknown_optional_extension_is_left_out() -> None:
 
 
 def test_entries_out_of_order_are_refused() -> None:
-    entries = [IndexEntry(b"b", 0o100644, SHA1.null), IndexEntry(b"a", 0o100644, SHA1.null)]
+    entries = [IndexEntry(path, 0o100644, "5a" * 20) for path in (b"b", b"a")]
 
     with pytest.raises(CorruptIndex, match="unordered"):
         parse_index(format_index(entries, SHA1), SHA1, "index")
