@@ -110,6 +110,8 @@ def run(context: Context, command: str, arguments: Sequence[str]) -> int:
         raise UsageError(f"'{command}' is not a command; there are: {' '.join(sorted(COMMANDS))}")
     module = importlib.import_module(COMMANDS[command])
     code: int = module.run(context, list(arguments))
+    if "repository" in context.__dict__:
+        context.repository.maintain()
     context.output.flush()
     return code
 

@@ -175,6 +175,11 @@ class Repository:
         finally:
             self._transaction = None
 
+    def maintain(self) -> None:
+        """At the end of a command: keep the references in shape, if they were used at all."""
+        if "references" in self.__dict__:
+            self.references.maintain(self.transaction)
+
 
 def _warn(message: str) -> None:
     sys.stderr.write(f"warning: {message}\n")

@@ -68,7 +68,7 @@ class RepoTransaction:
         self.is_doomed = False
         self._drafts: dict[str, Staged] = {}
         self._pending: dict[str, Staged] = {}
-        self._locks: list[str] = []
+        self._locks: dict[str, None] = {}
         self._appends = Appends()
         self._removals: dict[str, bool] = {}
         self._empty_directories: list[str] = []
@@ -109,7 +109,7 @@ class RepoTransaction:
         temporary = final + LOCK_SUFFIX
         earlier = self._pending.pop(final, None)
         if temporary in self._locks:
-            self._locks.remove(temporary)
+            del self._locks[temporary]
             descriptor = self.port.open(temporary, os.O_RDWR)
         elif earlier is not None and earlier.temporary == temporary:
             descriptor = self.port.open(temporary, os.O_RDWR | os.O_TRUNC)
@@ -128,7 +128,7 @@ class RepoTransaction:
         if lock in self._locks or lock in self._drafts or final in self._pending:
             return
         self.port.close(self.names.create_lock(lock, 0o666))
-        self._locks.append(lock)
+        self._locks[lock] = None
 
     def stage(self, staged: Staged) -> None:
         """Take over a complete file, from `create` or `lock`, or made by the writer itself."""

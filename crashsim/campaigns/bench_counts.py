@@ -65,7 +65,7 @@ class Store:
         if done.returncode != 0:
             told = done.stderr.decode("utf-8", "replace").strip()
             raise StoreFailed(f"{' '.join(arguments[:3])} exited with {done.returncode}: {told}")
-        calls: Counts = json.loads(statistics.read_bytes())["components"]
+        calls: Counts = json.loads(statistics.read_bytes())["calls"]
         return calls
 
 

@@ -46,12 +46,14 @@ def guaranteed(*properties: str, on: Sequence[str] = FAMILIES) -> dict[str, froz
 
 
 ON_ONE_JOURNAL: Guarantee = (
-    guaranteed("recoverable", "intact", on=("ext4", "f2fs"))
+    guaranteed("recoverable", "intact", on=("ext4",))
     | guaranteed("recoverable", "intact", "usable", on=("xfs",))
-    | guaranteed("recoverable", on=("btrfs",))
+    | guaranteed("recoverable", on=("btrfs", "f2fs"))
 )
-"""Of the methods that have one flush, or none, for many files: what was written out before it is
-durable with it where there is one journal, and is not on btrfs, which logs each file by itself."""
+"""Of the methods that sync files and no names. One journal keeps names in their order (ext4, xfs).
+btrfs and f2fs make one file's fsync durable by itself, ahead of what came before it: `repack`
+names a pack and removes the loose objects, a later command syncs another file in the same
+directories, and after a crash the removals are there and the pack's name is not."""
 
 
 class StagedFile(Protocol):

@@ -1,4 +1,4 @@
-"""`status [-s | --porcelain] [-b] [-u{no,all}] [-z]`: always in the short format."""
+"""`status [-s | --porcelain] [-b] [-u{no,normal,all}] [-z]`: always in the short format."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from impl.worktree import WorkTree
 if TYPE_CHECKING:
     from impl.objects.model import TreeEntry
 
-_USAGE = "usage: refgit status [-s | --porcelain] [-b] [-u no|all] [-z]"
+_USAGE = "usage: refgit status [-s | --porcelain] [-b] [-u no|normal|all] [-z]"
 _CONFLICTS = {1: "DD", 2: "AU", 3: "UD", 4: "UA", 5: "DU", 6: "AA", 7: "UU"}
 """Which stages are there (1 + 2 + 4), by what git calls it."""
 
@@ -25,8 +25,8 @@ def run(context: Context, arguments: list[str]) -> int:
     options = parse_options(
         arguments, _USAGE, flags="short|s porcelain branch|b z", values="untracked-files|u"
     )
-    shown = options.value("untracked-files") or "all"
-    if options.rest or shown not in ("no", "all"):
+    shown = options.value("untracked-files") or "normal"
+    if options.rest or shown not in ("no", "normal", "all"):
         raise UsageError(_USAGE)
     repository = context.repository
     head = resolve(repository.references, "HEAD")
@@ -38,13 +38,26 @@ def run(context: Context, arguments: list[str]) -> int:
     if "branch" in options.flags:
         context.print(f"## {head.name.removeprefix('refs/heads/')}")
     lines = _tracked(index, tree_files(repository, tree), work_tree)
-    if shown == "all":
-        lines += [("??", path) for path in work_tree.untracked(index)]
+    if shown != "no":
+        untracked = work_tree.untracked(index)
+        if shown == "normal":
+            untracked = sorted({_topmost(index, path) for path in untracked})
+        lines += [("??", path) for path in untracked]
     end = b"\0" if "z" in options.flags else b"\n"
     for code, path in lines:
         name = path if "z" in options.flags else quoted(path).encode()
         context.output.write(code.encode() + b" " + name + end)
     return 0
+
+
+def _topmost(index: Index, path: bytes) -> bytes:
+    """The path, or the first directory above it in which nothing is tracked, with a slash."""
+    end = path.find(b"/")
+    while end >= 0:
+        if not index.is_directory(path[:end]):
+            return path[: end + 1]
+        end = path.find(b"/", end + 1)
+    return path
 
 
 def _tracked(

@@ -1,11 +1,16 @@
 """`switch`: go to another branch, perhaps a new one. See git-switch(1)."""
 
-from impl.checkout import check_unmodified, reset_files
+import sys
+from collections.abc import Mapping
+
+from impl.checkout import check_unmodified, read_contents, write_file
 from impl.context import Context
-from impl.errors import StoreError, UsageError
+from impl.errors import Conflict, StoreError, UsageError
 from impl.identity import identity
 from impl.index import Index, LockedIndex
+from impl.objects.model import TreeEntry
 from impl.options import Options, parse_options
+from impl.paths import printable
 from impl.refs.names import full_branch_name
 from impl.refs.store import resolve
 from impl.refs.values import ABSENT, RefUpdate, Symbolic, Value
@@ -20,6 +25,7 @@ _USAGE = (
     "   or: refgit switch [-q] --detach [COMMIT]"
 )
 _BRANCHES = "refs/heads/"
+_ABBREVIATION = 7
 
 
 class BranchMissing(StoreError):
@@ -46,8 +52,16 @@ def run(context: Context, arguments: list[str]) -> int:
         updates.append(RefUpdate("HEAD", target, None, message, no_deref=True))
         repository.references.apply(transaction, updates, identity(repository, "committer"))
     if "quiet" not in options.flags:
-        context.print(f"Switched to {'a new branch' if new else 'branch'} '{shown}'")
+        sys.stderr.write(_told(target, before, shown, is_new=new is not None))
     return 0
+
+
+def _told(target: Value, before: str | None, shown: str, *, is_new: bool) -> str:
+    if not isinstance(target, Symbolic):
+        return f"HEAD is now at {target[:_ABBREVIATION]}\n"
+    if before == shown:
+        return f"Already on '{shown}'\n"
+    return f"Switched to {'a new branch' if is_new else 'branch'} '{shown}'\n"
 
 
 def _destination(
@@ -74,25 +88,53 @@ def _destination(
 
 
 def _bring_files(repository: Repository, before: str | None, commit: str) -> None:
-    """Make files and index those of a commit. Raises Conflict if local changes are in the way."""
-    tree = repository.objects.commit(commit).tree
+    """Change what differs between two commits, and nothing else: local changes are kept.
+
+    Raises Conflict, before anything is changed, where they are in the way.
+    """
+    old = {} if before is None else tree_files(repository, repository.objects.commit(before).tree)
+    new = tree_files(repository, repository.objects.commit(commit).tree)
     locked = LockedIndex(repository)
-    check_unmodified(
-        WorkTree(repository), locked.index, _changed(repository, locked.index, before, tree)
-    )
-    reset_files(repository, locked.index, tree)
+    index, work_tree = locked.index, WorkTree(repository)
+    if conflicts := index.conflicts():
+        raise Conflict(f"'{printable(conflicts[0])}' is not merged: resolve it first")
+    paths = _to_change(index, old, new)
+    check_unmodified(work_tree, index, paths)
+    contents = read_contents(repository, {path: new[path] for path in paths if path in new})
+    for path in reversed(paths):
+        if path not in new:
+            work_tree.remove(path)
+            index.remove(path)
+    for path in paths:
+        if path in new:
+            mode, name = new[path].mode, new[path].object_name
+            written = write_file(work_tree, path, mode, contents.get(path, b""))
+            index.add(written._replace(object_name=name))
     locked.store()
 
 
-def _changed(repository: Repository, index: Index, before: str | None, tree: str) -> list[bytes]:
-    """The paths that differ between the index, or the commit that it is of, and a tree."""
-    old = {} if before is None else tree_files(repository, repository.objects.commit(before).tree)
-    new = tree_files(repository, tree)
-    tracked = {entry.path: (entry.mode, entry.object_name) for entry in index}
-    paths = old.keys() | new.keys() | tracked.keys()
-    return sorted(
-        path
-        for path in paths
-        if tracked.get(path) != (None if path not in new else new[path][::2])
-        or old.get(path) != new.get(path)
-    )
+def _to_change(
+    index: Index, old: Mapping[bytes, TreeEntry], new: Mapping[bytes, TreeEntry]
+) -> list[bytes]:
+    """The paths to bring to `new`, sorted. Raises Conflict where the index has a third version.
+
+    As git-read-tree(1)'s two-tree merge: what both commits have alike stays as the index has it.
+    """
+    paths = []
+    for path in sorted(old.keys() | new.keys()):
+        entry = index.get(path)
+        staged = None if entry is None else (entry.mode, entry.object_name)
+        before, after = _identity(old.get(path)), _identity(new.get(path))
+        if before == after or staged == after:
+            continue
+        if staged != before:
+            raise Conflict(
+                f"Your local changes to '{printable(path)}' would be overwritten: commit them, "
+                "or stash them"
+            )
+        paths.append(path)
+    return paths
+
+
+def _identity(entry: TreeEntry | None) -> tuple[int, str] | None:
+    return None if entry is None else (entry.mode, entry.object_name)

@@ -12,7 +12,6 @@ from impl.porcelain.commit import strip_space
 from impl.porcelain.ref_changes import committer
 from impl.refs.names import matches_pattern
 from impl.refs.values import ABSENT, Action, RefUpdate
-from impl.repository import Repository
 from impl.revisions import find_object
 
 _USAGE = (
@@ -40,7 +39,7 @@ def run(context: Context, arguments: list[str]) -> int:
         return 0
     if len(options.rest) > 2:
         raise UsageError(_USAGE)
-    _create(context.repository, options)
+    _create(context, options)
     return 0
 
 
@@ -51,11 +50,13 @@ def _list(context: Context, patterns: list[str]) -> None:
             context.print(short)
 
 
-def _create(repository: Repository, options: Options) -> None:
+def _create(context: Context, options: Options) -> None:
+    repository = context.repository
     short, revision = options.rest[0], options.rest[1] if len(options.rest) == 2 else "HEAD"
     name = _TAGS + short
     named = find_object(repository, revision)
-    if "force" not in options.flags and repository.references.read(name) is not None:
+    before = repository.references.read(name)
+    if "force" not in options.flags and before is not None:
         raise TagExists(f"tag '{short}' already exists")
     paragraphs = options.values.get("message")
     if "annotate" in options.flags and not paragraphs:
@@ -71,6 +72,8 @@ def _create(repository: Repository, options: Options) -> None:
         repository.references.apply(
             transaction, [RefUpdate(name, named, old)], committer(repository)
         )
+    if isinstance(before, str) and before != named:
+        context.print(f"Updated tag '{short}' (was {before[:_ABBREVIATION]})")
 
 
 def _delete_all(context: Context, names: list[str]) -> int:

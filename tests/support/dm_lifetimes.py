@@ -58,7 +58,8 @@ def many_rounds_without_busy() -> None:
 
 
 def an_error_while_suspended_with_a_request_under_way() -> None:
-    """The request has to end, or its thread keeps the device open for good."""
+    """The request has to end, or its thread keeps the upper device open for good."""
+    device_module.REMOVAL_SECONDS = 1.0
     with (
         raises(ZeroDivisionError),
         DeviceMapper() as mapper,
@@ -73,6 +74,7 @@ def an_error_while_suspended_with_a_request_under_way() -> None:
     thread.join(60)
     assert not thread.is_alive()
     assert devices_left() == []
+    device_module.REMOVAL_SECONDS = 10.0
 
 
 def wait_until_stuck(process: int, thread: int) -> None:

@@ -59,12 +59,13 @@ def exists(major: int, minor: int, uuid: str) -> bool:
 
     It goes last: whatever lay below the device has been let go of by then.
     """
+    place = f"/sys/dev/block/{major}:{minor}"
     try:
-        with open(f"/sys/dev/block/{major}:{minor}/dm/uuid", encoding="utf-8") as file:
+        with open(f"{place}/dm/uuid", encoding="utf-8") as file:
             return file.read().strip() == uuid
     except FileNotFoundError:
-        return False
+        return os.path.exists(place)
     except OSError as error:
-        if error.errno != errno.ENODEV:
+        if error.errno not in (errno.EINVAL, errno.ENODEV):
             raise
-        return False  # it went while the file was read
+        return os.path.exists(place)  # it is being freed just now

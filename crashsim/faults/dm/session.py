@@ -21,7 +21,7 @@ from typing import Self
 from . import guardian, owners, sweeping
 from .control import Control
 from .device import Device
-from .errors import GuardianGone
+from .errors import DeviceInUse, GuardianGone
 from .tables import Table, check_name
 from .uevents import Uevents
 
@@ -81,8 +81,22 @@ class DeviceMapper:
                 device.create(table)
             yield device
         finally:
-            with _suspended(suspending):
+            try:
+                with _suspended(suspending):
+                    device.remove()
+            except DeviceInUse:
+                # Somebody may hang in it for no other reason than a suspension further down.
+                if not self._resume_all():
+                    raise
                 device.remove()
+
+    def _resume_all(self) -> int:
+        """Resume what has been suspended and left so; how many devices that were."""
+        devices = [one for one in sweeping.owned(self._control, self._prefix) if one.suspended]
+        for device in devices:
+            sweeping.resume_as_it_was(self._control, device.uuid)
+            self._guardian.tell(False)
+        return len(devices)
 
 
 @contextlib.contextmanager

@@ -62,7 +62,7 @@ class IndexFlush(FsyncMethod):
 class IndexFlushProposed(IndexFlush):
     """As it was proposed: objects are visible before the flush, which an unchanged index omits.
 
-    On ext4, xfs and f2fs an object's name is in the journal after its content was written out: no
+    On ext4 and xfs an object's name is in the journal after its content was written out: no
     crash shows a visible object that is not whole. On btrfs one does: it is there, empty, and git
     does not write it again.
     """
