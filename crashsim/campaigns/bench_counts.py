@@ -161,8 +161,7 @@ def _index_flush(files: int) -> tuple[dict[str, int], list[Ratio]]:
         with _repository() as store:
             _write_files(store, files)
             names = sorted(
-                str(path.relative_to(store.directory))
-                for path in store.directory.glob("[0-9]*/*")
+                str(path.relative_to(store.directory)) for path in store.directory.glob("[0-9]*/*")
             )
             made = store.run(
                 *("update-index", "--add", "--stdin"),

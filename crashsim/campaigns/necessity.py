@@ -15,14 +15,13 @@ from crashsim.campaigns.options import Progress, no_progress
 from crashsim.campaigns.simulated_store import ModelVerdict, SimulatedRun, Trees, explore_run
 from crashsim.campaigns.validate import (
     MODELS_OF_FILESYSTEMS,
-    PROGRAM,
     ModelOptions,
     method_runs,
 )
 from crashsim.model.models import model_named
 from crashsim.model.operations import Sync
 from crashsim.oracles.protocol import Property
-from crashsim.workloads.simulated import program
+from crashsim.workloads.simulated import PROGRAM, program
 
 _VARIABLE = (
     (re.compile(r"\b[0-9a-f]{38,64}\b"), "*"),

@@ -32,11 +32,10 @@ from crashsim.campaigns.validation import (
 from crashsim.model.models import model_named
 from crashsim.model.operations import Promise, Scope, Sync
 from crashsim.oracles.protocol import Property
-from crashsim.workloads.simulated import OPERATIONS, Call, StoreOperation, program
+from crashsim.workloads.simulated import OPERATIONS, PROGRAM, Call, StoreOperation, program
 
 MODELS_OF_FILESYSTEMS = {"ext4": "ext4-ordered", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs"}
 """The filesystems that claims are about, and the persistence model of each one's default mount."""
-
 
 
 @dataclass(frozen=True, kw_only=True)

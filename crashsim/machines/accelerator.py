@@ -47,12 +47,21 @@ def choose_accelerator(kernel: Path) -> tuple[str, str]:
         return "tcg", f"there is no {KVM_DEVICE}"
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return "tcg", f"no permission for {KVM_DEVICE} (is the user in the group kvm?)"
+    return try_kvm_once(MEMORY_NAME, qemu_version(), kernel, QemuProcess)
+
+
+def try_kvm_once(memory_name: str, version: str, kernel: Path, launch: Launch) -> tuple[str, str]:
+    """(`kvm` or `tcg`, the reason in words), by trying; or as remembered from this boot's trial.
+
+    :param memory_name: the file of the cache directory that remembers.
+    :param version: of what `launch` starts; another one is tried anew.
+    """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    key = f"{boot} {qemu_version()} {xxhash.xxh3_128_hexdigest(kernel.read_bytes())}"
-    memory = cache_directory() / MEMORY_NAME
+    key = f"{boot} {version} {xxhash.xxh3_128_hexdigest(kernel.read_bytes())}"
+    memory = cache_directory() / memory_name
     trial = _remembered(memory)
     if trial is None or trial.key != key:
-        trial = _Trial(key, try_accelerator("kvm", kernel))
+        trial = _Trial(key, try_accelerator("kvm", kernel, launch))
         _remember(memory, trial)
     if trial.problem:
         return "tcg", f"{KVM_DEVICE} is there but {trial.problem}"

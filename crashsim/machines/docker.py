@@ -9,7 +9,7 @@ import functools
 from collections.abc import Sequence
 from pathlib import Path
 
-from crashsim.machines.accelerator import KVM_DEVICE, try_accelerator
+from crashsim.machines.accelerator import KVM_DEVICE, try_kvm_once
 from crashsim.machines.docker_daemon import reap
 from crashsim.machines.docker_image import find_or_build_container_image
 from crashsim.machines.docker_process import Container, DockerProcess
@@ -17,6 +17,8 @@ from crashsim.machines.images.build import Progress
 from crashsim.machines.images.cache import snapshots_directory
 from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.qemu import QemuMachine
+
+MEMORY_NAME = "accelerator-docker.json"
 
 
 class DockerMachine(QemuMachine):
@@ -39,7 +41,10 @@ class DockerMachine(QemuMachine):
     def _choose_accelerator(self) -> tuple[str, str]:
         if not Path(KVM_DEVICE).exists():
             return "tcg", f"there is no {KVM_DEVICE}"
-        return _try_kvm(self._container_image.identity, self.kernel)
+        image = self._container_image
+        container = Container(image.identity, (self.kernel,), kvm=True)
+        launch = functools.partial(DockerProcess, container)
+        return try_kvm_once(MEMORY_NAME, image.content, self.kernel, launch)
 
     def _launch(self, arguments: Sequence[str], descriptors: Sequence[int]) -> DockerProcess:
         snapshots = snapshots_directory()
@@ -51,12 +56,3 @@ class DockerMachine(QemuMachine):
             kvm=self.info.accel == "kvm",
         )
         return DockerProcess(container, arguments, descriptors)
-
-
-@functools.cache
-def _try_kvm(image: str, kernel: Path) -> tuple[str, str]:
-    container = Container(image, (kernel,), kvm=True)
-    problem = try_accelerator("kvm", kernel, functools.partial(DockerProcess, container))
-    if problem:
-        return "tcg", f"{KVM_DEVICE} is there but {problem}"
-    return "kvm", "it works in a container"

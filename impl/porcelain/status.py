@@ -41,7 +41,7 @@ def run(context: Context, arguments: list[str]) -> int:
     if shown != "no":
         untracked = work_tree.untracked(index)
         if shown == "normal":
-            untracked = sorted({_topmost(index, path) for path in untracked})
+            untracked = iter(sorted({_topmost(index, path) for path in untracked}))
         lines += [("??", path) for path in untracked]
     end = b"\0" if "z" in options.flags else b"\n"
     for code, path in lines:

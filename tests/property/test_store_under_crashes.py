@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from crashsim.campaigns.methods import Method, find_method
 from crashsim.campaigns.simulated_store import REPOSITORY, Trees, base_repository
-from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS, PROGRAM
+from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS
 from crashsim.model.models import MODELS
 from crashsim.model.operations import Promise
 from crashsim.model.states import crash_states
@@ -19,7 +19,7 @@ from crashsim.model.tree import Tree
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.protocol import Moment, Property
 from crashsim.workloads.impl import method_names
-from crashsim.workloads.simulated import OPERATIONS, StoreMachine, StoreOperation, program
+from crashsim.workloads.simulated import OPERATIONS, PROGRAM, StoreMachine, StoreOperation, program
 
 STATES_OF_A_CRASH = 12
 CALL = program(PROGRAM)

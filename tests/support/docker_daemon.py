@@ -1,10 +1,12 @@
 """A Docker daemon for tests: the one that runs, or one of our own that leaves nothing behind."""
 
 import contextlib
+import io
 import os
 import select
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -12,16 +14,18 @@ from pathlib import Path
 
 START_SECONDS = 90
 STOP_SECONDS = 60
+PROBE = "crashsim-probe"
 
 
 class NoDaemon(Exception):
-    """There is no daemon, and none can be started here."""
+    """There is no daemon that runs containers, and none can be started here."""
 
 
 @contextlib.contextmanager
 def docker_daemon() -> Iterator[None]:
     """While the context lasts DOCKER_HOST leads to a daemon. Raises NoDaemon."""
     if _answers():
+        _check_that_containers_run()
         yield
         return
     if shutil.which("dockerd") is None:
@@ -32,6 +36,7 @@ def docker_daemon() -> Iterator[None]:
         before = os.environ.get("DOCKER_HOST")
         os.environ["DOCKER_HOST"] = host
         try:
+            _check_that_containers_run()
             yield
         finally:
             if before is None:
@@ -63,6 +68,26 @@ def _started(place: Path) -> Iterator[str]:
         finally:
             process.terminate()
             process.wait(STOP_SECONDS)
+
+
+def _check_that_containers_run() -> None:
+    """An empty container gets as far as to find no program in it, where containers run at all."""
+    import docker
+
+    empty = io.BytesIO()
+    with tarfile.open(fileobj=empty, mode="w"):
+        pass
+    with contextlib.closing(docker.from_env()) as client:
+        client.api.import_image_from_data(empty.getvalue(), repository=PROBE, tag="1")
+        container = client.containers.create(f"{PROBE}:1", ["/no-such-program"])
+        try:
+            container.start()
+        except docker.errors.APIError as error:
+            if "no such file or directory" not in str(error):
+                raise NoDaemon(f"the Docker daemon cannot run containers: {error}") from error
+        finally:
+            container.remove(force=True)
+            client.images.remove(f"{PROBE}:1")
 
 
 def _answers(host: str = "") -> bool:
