@@ -9,6 +9,7 @@ from crashsim.machines.tree import NodeKind, Tree
 from crashsim.oracles.protocol import Violation
 
 _WORD = re.compile(r"[^\s:,;'\"`()]+")
+_OBJECT_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _MOUNT_POINT = re.compile(r"^/mnt/\d+/")
 
 
@@ -34,12 +35,15 @@ def subject_paths(
     """The files that a violation may be about, likeliest first.
 
     Its subject may be a path relative to the filesystem's root, or a name of git (`HEAD`, `index`,
-    `refs/heads/main`, `logs/HEAD`) in one of `git_directories`; else its detail may name a file.
+    `refs/heads/main`, `logs/HEAD`, an object's name) in one of `git_directories`; else its detail
+    may name a file.
     """
     subject = violation.subject.strip("/")
     candidates = [subject]
     for directory in git_directories:
         candidates.append(f"{directory}/{subject}")
+        if _OBJECT_NAME.fullmatch(subject):
+            candidates.append(f"{directory}/objects/{subject[:2]}/{subject[2:]}")
         if subject == "refs/stash":
             candidates.append(f"{directory}/logs/refs/stash")  # the older entries of the list
         if subject.startswith("refs/") or subject == "HEAD":

@@ -56,6 +56,13 @@ def test_a_ref_of_git_is_found_in_its_repository(files: KnownFiles) -> None:
     assert found == ["repo/.git/refs/heads/main"]
 
 
+def test_a_missing_object_is_found_by_its_name() -> None:
+    path = "repo/.git/objects/ab/" + "c" * 38
+    known = KnownFiles([Snapshot("save", changed_tree(OLD, {path: b"an object"}))])
+
+    assert subject_paths(violation("ab" + "c" * 38), known, ["repo/.git"]) == [path]
+
+
 def test_a_file_that_only_the_detail_names_is_found(files: KnownFiles) -> None:
     detail = "git add fails: error: object file /mnt/0/repo/.git/refs/heads/main is empty"
 

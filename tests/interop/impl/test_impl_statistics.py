@@ -115,7 +115,7 @@ def test_statistics_equal_what_strace_counts(tmp_path: Path, method: str) -> Non
         ("objects/pack/multi-pack-index.lock", Component.PACK_METADATA),
         ("objects/pack/pack-12.keep", Component.OTHER),
         ("objects/info/commit-graph.lock", Component.COMMIT_GRAPH),
-        ("objects/info/packs", Component.OTHER),
+        ("objects/info/packs", Component.SERVER_INFO),
         ("index.lock", Component.INDEX),
         ("sharedindex.abc", Component.INDEX),
         ("logs/HEAD", Component.REFLOG),
