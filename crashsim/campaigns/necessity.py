@@ -5,6 +5,7 @@ without one sync is the log of the run, minus that entry (`Log.without`).
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from crashsim.campaigns.validate import (
     method_runs,
 )
 from crashsim.model.models import model_named
-from crashsim.model.operations import Sync
+from crashsim.model.operations import Scope, Sync
 from crashsim.oracles.protocol import Property
 from crashsim.workloads.simulated import PROGRAM, program
 
@@ -71,11 +72,21 @@ class NecessityResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a sync is made: the calls of one run at one site go together."""
+    """Where a sync is made: the calls of one run at one site go together.
+
+    :ivar ordinal: tells the syncs of one directory, or of the filesystem, apart: 1 for the first.
+        Files of one kind are as many as there happen to be, and all of them go together: 0.
+    """
 
     operation: str
     call: str
     path: str
+    ordinal: int
+
+    @property
+    def words(self) -> str:
+        """The path, and which of its syncs."""
+        return self.path if self.ordinal < 2 else f"{self.path} ({self.ordinal})"
 
 
 def necessity(
@@ -100,16 +111,22 @@ def necessity(
             states += verdict.distinct
             lost = [name.value for name in Property if name in properties & verdict.broken.keys()]
             breaks[filesystem] = lost
-        removals.append(Removal(site.operation, site.call, site.path, breaks))
+        removals.append(Removal(site.operation, site.call, site.words, breaks))
     return NecessityResult(method.name, removals, states)
 
 
 def sites_of(run: SimulatedRun) -> Iterator[tuple[Site, Sync]]:
     """The syncs of the last operation of a run, with their sites."""
     name = run.operations[-1].name
+    counts: Counter[str] = Counter()
     for sync in run.log.syncs:
-        if sync.number >= run.since:
-            yield Site(name, sync.scope.value, common_path(sync.path)), sync
+        if sync.number < run.since:
+            continue
+        ordinal = 0
+        if sync.is_directory or sync.scope is Scope.FILESYSTEM:
+            counts[sync.path] += 1
+            ordinal = counts[sync.path]
+        yield Site(name, sync.scope.value, common_path(sync.path), ordinal), sync
 
 
 def common_path(path: str) -> str:
