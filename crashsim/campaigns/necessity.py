@@ -5,6 +5,7 @@ without one sync is the log of the run, minus that entry (`Log.without`).
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,9 +38,9 @@ _VARIABLE = (
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """One sync of a method, taken away wherever the same operation makes it.
+    """One sync of a method, taken away wherever the same command makes it.
 
-    :ivar operation: the store's operation that makes it.
+    :ivar operation: the command, or the step of a workload, that makes it.
     :ivar call: fsync, fdatasync, sync_file_range or syncfs.
     :ivar path: of what, with names that change from run to run as `*`.
     :ivar breaks: filesystem -> the claimed properties that break without it.
@@ -117,15 +118,17 @@ def necessity(
 
 def sites_of(run: SimulatedRun) -> Iterator[tuple[Site, Sync]]:
     """The syncs of the last operation of a run, with their sites."""
-    name = run.operations[-1].name
-    counts: Counter[str] = Counter()
+    starts = [number for number, _ in run.commands]
+    counts: Counter[tuple[int, str]] = Counter()
     for sync in run.log.syncs:
         if sync.number < run.since:
             continue
+        command = bisect_right(starts, sync.number) - 1
         ordinal = 0
         if sync.is_directory or sync.scope is Scope.FILESYSTEM:
-            counts[sync.path] += 1
-            ordinal = counts[sync.path]
+            counts[command, sync.path] += 1
+            ordinal = counts[command, sync.path]
+        name = run.commands[command][1]
         yield Site(name, sync.scope.value, common_path(sync.path), ordinal), sync
 
 

@@ -24,11 +24,13 @@ class SimulatedRun:
 
     :ivar log: with one promise after each operation.
     :ivar since: number of the first operation of the log that is to be crashed.
+    :ivar commands: of each command the number of its first operation, and its name, in order.
     """
 
     operations: tuple[StoreOperation, ...]
     log: Log
     since: int
+    commands: tuple[tuple[int, str], ...]
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def run_operations(
             one_transaction=operation.one_transaction,
         )
         machine.promise(text)
-    return SimulatedRun(tuple(operations), machine.log, since)
+    return SimulatedRun(tuple(operations), machine.log, since, tuple(store.commands))
 
 
 def explore_run(

@@ -34,7 +34,16 @@ from crashsim.model.operations import Promise, Scope, Sync
 from crashsim.oracles.protocol import Property
 from crashsim.workloads.simulated import OPERATIONS, PROGRAM, Call, StoreOperation, program
 
-MODELS_OF_FILESYSTEMS = {"ext4": "ext4-ordered", "xfs": "xfs", "btrfs": "btrfs", "f2fs": "f2fs"}
+POSIX = "posix"
+"""A filesystem that keeps what the standard promises, and no more; there is no such kernel."""
+
+MODELS_OF_FILESYSTEMS = {
+    "ext4": "ext4-ordered",
+    "xfs": "xfs",
+    "btrfs": "btrfs",
+    "f2fs": "f2fs",
+    POSIX: "posix",
+}
 """The filesystems that claims are about, and the persistence model of each one's default mount."""
 
 

@@ -15,6 +15,7 @@ from crashsim.campaigns.run import prepare_machine
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.campaigns.validate import (
     MODELS_OF_FILESYSTEMS,
+    POSIX,
     ModelOptions,
     validate_in_model,
     with_runs,
@@ -154,6 +155,7 @@ def _on_real_kernels(
             parse_filesystem(filesystem),
         )
         for filesystem in filesystems
+        if filesystem != POSIX
         for sequence in sequences
     ]
     prepared = prepare_machine(options, None, progress)

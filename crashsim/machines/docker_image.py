@@ -97,10 +97,11 @@ def find_or_build_container_image(progress: Progress | None = None) -> Container
 
 
 def _find() -> ContainerImage | None:
+    connected = client()  # first, since it tells of a missing package
     from docker.errors import ImageNotFound
 
     try:
-        image = client().images.get(image_tag())
+        image = connected.images.get(image_tag())
     except ImageNotFound:
         return None
     return ContainerImage(str(image.id), image.labels.get(IMAGE_LABEL, str(image.id)))

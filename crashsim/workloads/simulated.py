@@ -122,6 +122,7 @@ class StoreMachine:
 
     :ivar settings: `-c` settings of every command, as KEY=VALUE.
     :ivar machine: what all of it happens on.
+    :ivar commands: each command that was run: the number of its first operation, and its name.
     """
 
     call: Call
@@ -129,6 +130,7 @@ class StoreMachine:
     base: Tree = EMPTY_TREE
     seed: int = 0
     machine: Simulated = field(init=False)
+    commands: list[tuple[int, str]] = field(init=False, default_factory=list)
     _chooser: random.Random = field(init=False)
     _written: int = field(init=False, default=0)
 
@@ -159,6 +161,7 @@ class StoreMachine:
     def run(self, command: Command) -> bytes:
         """Run one command; its output. Raises OperationFailed."""
         settings = [word for setting in self.settings for word in ("-c", setting)]
+        self.commands.append((len(self.machine.operations), command.arguments[0]))
         code, output, errors = self.call(
             self.machine,
             WORKTREE,

@@ -30,7 +30,8 @@ PROPERTIES = ("recoverable", "intact", "durable", "atomic", "usable")
 is wholly there or not at all; one can go on."""
 
 Guarantee = Mapping[str, frozenset[str]]
-"""Filesystem family (`ext4`, `xfs`, `btrfs`, `f2fs`) -> the properties that hold on it."""
+"""Filesystem family (`ext4`, `xfs`, `btrfs`, `f2fs`; `posix`: one that keeps the standard and no
+more) -> the properties that hold on it."""
 
 FAMILIES = ("ext4", "xfs", "btrfs", "f2fs")
 
@@ -85,6 +86,8 @@ class Surroundings(Protocol):
     :ivar port: the door to the operating system.
     :ivar policy: what is to be synced.
     :ivar git_directory: the repository's directory.
+    :ivar is_housekeeping: nothing that was promised changes, only how it is stored: after a crash
+        the old form is as good as the new one.
     :ivar names: makes unused names, and knows the directories that were created.
     """
 
@@ -94,6 +97,8 @@ class Surroundings(Protocol):
     def policy(self) -> Policy: ...  # noqa: D102
     @property
     def git_directory(self) -> str: ...  # noqa: D102
+    @property
+    def is_housekeeping(self) -> bool: ...  # noqa: D102
     @property
     def names(self) -> Names: ...  # noqa: D102
 

@@ -19,9 +19,8 @@ def committer(repository: Repository) -> Identity:
 
 def prepare_references(repository: Repository, updates: Sequence[RefUpdate]) -> None:
     """To be called before a transaction of these updates: see `ReferenceStore.gather`."""
-    if len(updates) > 1 and repository.method.atomic_references:
-        names = {update.name for update in updates}
-        repository.references.gather(repository.transaction, names)
+    if repository.method.atomic_references:
+        repository.references.gather(repository.transaction, updates)
 
 
 def change_references(repository: Repository, updates: Sequence[RefUpdate]) -> None:

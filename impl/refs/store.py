@@ -3,7 +3,7 @@
 What is read is what is visible: updates of an open transaction appear when it commits.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -78,7 +78,7 @@ class ReferenceStore(Protocol):
     def gather(
         self,
         begin: "Callable[[], AbstractContextManager[RepoTransaction]]",
-        names: Collection[str],
+        updates: Sequence[RefUpdate],
     ) -> None:
         """Make it possible that these references change at once (`RepoTransaction.
         atomic_references`), in a transaction of its own that `begin` opens and that changes no

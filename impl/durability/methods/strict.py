@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from impl.durability.components import Component, Phase
-from impl.durability.method import FsyncMethod, StagedFile, Surroundings, guaranteed
+from impl.durability.method import FAMILIES, FsyncMethod, StagedFile, Surroundings, guaranteed
 
 
 class Strict(FsyncMethod):
@@ -22,7 +22,7 @@ class Strict(FsyncMethod):
     """
 
     name = "strict"
-    guarantee = guaranteed("recoverable", "intact", "durable", "usable")
+    guarantee = guaranteed("recoverable", "intact", "durable", "usable", on=(*FAMILIES, "posix"))
     appends_in_place = False
     covers_state = True
 

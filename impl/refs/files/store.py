@@ -9,7 +9,7 @@ leave a reference without the history that it had.)
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from impl.durability.components import Component
@@ -21,7 +21,13 @@ from impl.refs.errors import CorruptReference, NameConflict, ReferenceChanged
 from impl.refs.files.claims import Claims
 from impl.refs.files.loose import loose_names, read_loose, remove_empty_directories
 from impl.refs.files.packed import PackedFile, PackedRefs, encode_packed_refs
-from impl.refs.files.together import changed_packed, check_gathered, gather, is_packable
+from impl.refs.files.together import (
+    change_at_once,
+    changed_packed,
+    check_gathered,
+    gather_files,
+    is_packable,
+)
 from impl.refs.names import check_name, is_root, is_well_formed, printable
 from impl.refs.plan import Change, View, check_object, plan
 from impl.refs.reflog import (
@@ -142,7 +148,7 @@ class FilesStore:
         """See ReferenceStore."""
         claims = self.claims(tx)
         view = View(claims.claim, self.read, self._first_below, self.algorithm)
-        at_once = tx.atomic_references and len(updates) > 1
+        at_once = tx.atomic_references and change_at_once(updates)
         changes, together = [], []
         for change in plan(view, updates):
             if at_once and change.is_write and is_packable(change):
@@ -180,10 +186,12 @@ class FilesStore:
         claims.keep(change.name, change.before)
 
     def gather(
-        self, begin: Callable[[], AbstractContextManager[RepoTransaction]], names: Collection[str]
+        self,
+        begin: Callable[[], AbstractContextManager[RepoTransaction]],
+        updates: Sequence[RefUpdate],
     ) -> None:
         """See ReferenceStore."""
-        gather(self, begin, names)
+        gather_files(self, begin, updates)
 
     def claims(self, tx: RepoTransaction) -> Claims:
         """The locks that the transaction holds."""

@@ -2,7 +2,7 @@
 
 With a file for each, a power cut between two renames leaves one reference new and another old. In
 `packed-refs` they change together. A reference's own file hides what is packed, so one that has
-such a file is packed as it is first, in a transaction of its own (`gather`): that changes nothing
+such a file is packed as it is first, in a transaction of its own (`gather_files`): that changes nothing
 that anybody can see.
 """
 
@@ -15,11 +15,26 @@ from impl.refs.errors import ReferenceChanged
 from impl.refs.files.claims import Claims
 from impl.refs.files.loose import read_loose
 from impl.refs.files.packed import PackedRef, PackedRefs
-from impl.refs.plan import Change
+from impl.refs.plan import Change, resolve_name
+from impl.refs.values import Action, RefUpdate, Symbolic
 from impl.transaction import RepoTransaction
 
 if TYPE_CHECKING:
     from impl.refs.files.store import FilesStore
+
+
+def change_at_once(updates: Sequence[RefUpdate]) -> bool:
+    """Whether several references are updated that `packed-refs` can hold."""
+    kinds = (Action.WRITE, Action.DELETE)
+    return (
+        sum(
+            update.name.startswith("refs/")
+            and update.action in kinds
+            and not isinstance(update.new, Symbolic)
+            for update in updates
+        )
+        > 1
+    )
 
 
 def is_packable(change: Change) -> bool:
@@ -27,17 +42,21 @@ def is_packable(change: Change) -> bool:
     return change.name.startswith("refs/") and isinstance(change.after, str)
 
 
-def gather(
+def gather_files(
     store: "FilesStore",
     begin: Callable[[], AbstractContextManager[RepoTransaction]],
-    names: Collection[str],
+    updates: Sequence[RefUpdate],
 ) -> None:
     """Pack those of the references that have files of their own. Raises LockHeld."""
     from impl.refs.files.packing import pack_references
 
-    if any(has_own_file(store, name) for name in names if name.startswith("refs/")):
+    if not change_at_once(updates):
+        return
+    names = {resolve_name(store.read, update.name)[0] for update in updates}
+    own = [name for name in names if name.startswith("refs/") and has_own_file(store, name)]
+    if own:
         with begin() as transaction:
-            pack_references(store, transaction, everything=True, prune=True, only=names)
+            pack_references(store, transaction, everything=True, prune=True, only=own)
 
 
 def has_own_file(store: "FilesStore", name: str) -> bool:

@@ -6,7 +6,7 @@ that, in a transaction of its own (`impl.refs.reftable.compactor`).
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from impl.durability.port import Port, read_file
@@ -166,7 +166,9 @@ class ReftableStore:
             yield LogRecord(name, addition.next_update_index, _log_change(entry))
 
     def gather(
-        self, begin: Callable[[], AbstractContextManager[RepoTransaction]], names: Collection[str]
+        self,
+        begin: Callable[[], AbstractContextManager[RepoTransaction]],
+        updates: Sequence[RefUpdate],
     ) -> None:
         """Nothing: a table holds a whole transaction."""
 
