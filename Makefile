@@ -34,10 +34,10 @@ lint: $(INSTALLED)
 	$(BIN)/lint-imports
 
 test-fast: $(INSTALLED)
-	$(BIN)/pytest tests/unit tests/property tests/interop -n 2
+	$(BIN)/pytest tests/unit tests/property tests/interop -n 2 --durations=10
 
 test-vm: setup
-	$(BIN)/pytest tests/vm
+	$(BIN)/pytest tests/vm --durations=25
 
 test: setup lint
 	@vm_images/install-host-packages --tests

@@ -55,7 +55,6 @@ class RepoTransaction:
     :ivar names: makes unused names and directories.
     :ivar depth: how many operations are nested in it.
     :ivar is_doomed: whether a nested operation failed, so that it cannot be committed.
-    :ivar is_housekeeping: nothing that was promised changes, only how it is stored.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class RepoTransaction:
         self.git_directory = git_directory
         self.depth = 0
         self.is_doomed = False
-        self.is_housekeeping = False
         self._drafts: dict[str, Staged] = {}
         self._pending: dict[str, Staged] = {}
         self._locks: dict[str, None] = {}

@@ -86,8 +86,6 @@ class Surroundings(Protocol):
     :ivar port: the door to the operating system.
     :ivar policy: what is to be synced.
     :ivar git_directory: the repository's directory.
-    :ivar is_housekeeping: nothing that was promised changes, only how it is stored: after a crash
-        the old form is as good as the new one.
     :ivar names: makes unused names, and knows the directories that were created.
     """
 
@@ -97,8 +95,6 @@ class Surroundings(Protocol):
     def policy(self) -> Policy: ...  # noqa: D102
     @property
     def git_directory(self) -> str: ...  # noqa: D102
-    @property
-    def is_housekeeping(self) -> bool: ...  # noqa: D102
     @property
     def names(self) -> Names: ...  # noqa: D102
 
@@ -197,8 +193,8 @@ class FsyncMethod:
 
     def flush_dummy(self, directory: str) -> None:
         """Flush an empty file: on a filesystem with one journal that carries the rest along."""
-        path = self.surroundings.names.unused(f"{directory}/bulk_fsync_")
-        descriptor = self.port.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        prefix = f"{directory}/bulk_fsync_"
+        path, descriptor = self.surroundings.names.create_unused(prefix, 0o600)
         try:
             self.flush(descriptor)
         finally:

@@ -49,6 +49,16 @@ class Names:
             except FileExistsError:
                 continue
 
+    def make_unused_directory(self, prefix: str, mode: int) -> str:
+        """A new directory. After a reboot process ids come again: what a crash left stays."""
+        while True:
+            path = self.unused(prefix)
+            try:
+                self.port.make_directory(path, mode)
+            except FileExistsError:
+                continue
+            return path
+
     def create_lock(self, lock: str, mode: int) -> int:
         """A descriptor of the new lock file. Raises LockHeld if there is one."""
         try:

@@ -76,7 +76,8 @@ def _destination(
             raise BranchMissing(f"a branch named '{new}' already exists")
         commit = find_of_type(repository, start, "commit")
         old = None if exists else ABSENT
-        made = RefUpdate(name, commit, old, f"branch: Created from {start}", create_reflog=True)
+        verb = "Reset to" if exists else "Created from"
+        made = RefUpdate(name, commit, old, f"branch: {verb} {start}", create_reflog=True)
         return Symbolic(name), commit, [made]
     if "detach" in options.flags:
         commit = find_of_type(repository, start, "commit")

@@ -92,7 +92,7 @@ class Runner:
         if is_path:
             return f"{self._root}/{value}"
         if position == 0 and isinstance(value, int):
-            return self.descriptors[value] if value < len(self.descriptors) else 999
+            return self.descriptors[value] if value < len(self.descriptors) else 1_000_000
         return value
 
     def run(self, call: Call) -> object:

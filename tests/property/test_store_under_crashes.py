@@ -47,6 +47,7 @@ class StoreUnderCrashes(RuleBasedStateMachine):
     def power_on(self, claim: tuple[Method, str], seed: int) -> None:
         self.method, self.filesystem = claim
         self.done: set[str] = set()
+        self.last = ""
         self.seed = seed
         self.boot(BASE)
 
@@ -70,12 +71,12 @@ class StoreUnderCrashes(RuleBasedStateMachine):
     def use(self, operation: StoreOperation) -> None:
         if operation.name in self.done & set(ONCE):
             return
-        if operation.needs and not self.done & set(operation.needs):
+        # Right after: what changes the same files in between is a conflict, in git as well.
+        if operation.needs and self.last not in operation.needs:
             return
         self.store.do(operation)
         self.done.add(operation.name)
-        if operation.name == "stash-pop":
-            self.done.discard("stash")
+        self.last = operation.name
         self.promise(operation.name, operation)
 
     @precondition(lambda self: len(self.store.machine.operations) > 1)
@@ -101,6 +102,7 @@ class StoreUnderCrashes(RuleBasedStateMachine):
         """As a person does: remove the locks that git tells them to remove, then go on."""
         self.done.clear()
         self.done |= set(ONCE)
+        self.last = ""
         self.boot(tree)
         self.remove_locks("/repo/.git")
         self.promise("recovered")

@@ -35,7 +35,7 @@ def test_an_unknown_component_is_told_the_known_ones() -> None:
 )
 def test_every_option_is_checked(wrong: dict[str, str]) -> None:
     with pytest.raises(BadGitOption):
-        GitOptions(**wrong)
+        GitOptions(**wrong)  # type: ignore[arg-type]
 
 
 def read(options: GitOptions) -> configparser.ConfigParser:

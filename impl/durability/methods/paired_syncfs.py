@@ -40,14 +40,13 @@ class PairedSyncfs(FsyncMethod):
         if self._content_unsynced:
             self.sync_filesystem()
             self._content_unsynced = False
-        if files and phase is not Phase.OBJECTS:
-            self._names_unsynced = self.wants(files[0].component)
+            self._names_unsynced = True
 
     def removing(self, paths: Sequence[str]) -> None:
         """The second sync: everything has its name."""
-        if self._names_unsynced and not self.surroundings.is_housekeeping:
+        if self._names_unsynced:
             self.sync_filesystem()
-        self._names_unsynced = False
+            self._names_unsynced = False
 
     def removed(self, promised: Sequence[str]) -> None:
         """What is promised to be gone is gone for good."""

@@ -21,10 +21,9 @@ class Quarantine:
 
     def path_of(self, final: str) -> str:
         """Where a loose object of the main store waits; makes the directory for it."""
-        port = self._surroundings.port
         if not self.directory:
-            self.directory = self._surroundings.names.unused(f"{self._objects}/{PREFIX}")
-            port.make_directory(self.directory, 0o700)
+            names = self._surroundings.names
+            self.directory = names.make_unused_directory(f"{self._objects}/{PREFIX}", 0o700)
             self._make("pack")
         fan_out, _, rest = final[len(self._objects) + 1 :].partition("/")
         self._make(fan_out)

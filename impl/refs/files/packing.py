@@ -36,7 +36,6 @@ def pack_references(
 
     Raises LockHeld if another process is changing `packed-refs`.
     """
-    tx.is_housekeeping = True
     claims = store.claims(tx)
     claims.hold_packed(store.packed.path)
     _remove_left_behind(tx)

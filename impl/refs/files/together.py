@@ -2,8 +2,8 @@
 
 With a file for each, a power cut between two renames leaves one reference new and another old. In
 `packed-refs` they change together. A reference's own file hides what is packed, so one that has
-such a file is packed as it is first, in a transaction of its own (`gather_files`): that changes nothing
-that anybody can see.
+such a file is packed as it is first, in a transaction of its own (`gather_files`): that changes
+nothing that anybody can see.
 """
 
 import os

@@ -60,7 +60,9 @@ def test_root_names(name: str) -> None:
     check_name(name)
 
 
-@pytest.mark.parametrize("name", ["Head", "HEAD1", "-", "", "A-B", "COMMIT_EDITMSG", "HEAD/x", "HEAD\n"])
+@pytest.mark.parametrize(
+    "name", ["Head", "HEAD1", "-", "", "A-B", "COMMIT_EDITMSG", "HEAD/x", "HEAD\n"]
+)
 def test_not_root_names(name: str) -> None:
     assert not is_root(name)
 
