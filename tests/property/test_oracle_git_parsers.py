@@ -4,11 +4,12 @@ import subprocess
 import zlib
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashsim.oracles.git.config import parse_config
-from crashsim.oracles.git.damage import FormatError
+from crashsim.oracles.git.damage import Damage, FormatError
 from crashsim.oracles.git.delta import apply_delta
 from crashsim.oracles.git.ewah import read_ewah
 from crashsim.oracles.git.index import parse_index
@@ -139,3 +140,13 @@ def test_ewah_runs(ones: int, zeros: int, tail: int) -> None:
     content = bits.to_bytes(4, "big") + len(words).to_bytes(4, "big") + payload + bytes(4)
     expected = [*range(64 * ones), *range(64 * (ones + zeros), bits)]
     assert read_ewah(content, 0, len(content)) == (expected, len(content))
+
+
+@pytest.mark.parametrize("after", [b"\n", b" x", b"\t", b"\r"])
+def test_white_space_ends_an_object_name(after: bytes) -> None:
+    assert parse_ref_file(b"1" * 40 + after, SHA1) == "1" * 40
+
+
+@pytest.mark.parametrize("after", [b"\v", b"\f"])
+def test_other_libraries_white_space_is_none_to_git(after: bytes) -> None:
+    assert isinstance(parse_ref_file(b"1" * 40 + after, SHA1), Damage)

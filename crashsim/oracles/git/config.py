@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from crashsim.oracles.git.damage import FormatError
 
+_SPACE = frozenset(" \t\n\r")
+"""What git takes for white space."""
+
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 
 
@@ -82,7 +85,7 @@ def _entries(reader: _Reader) -> Iterator[tuple[str, str | None]]:
             reader.skip_line()
         elif character == "[":
             section = _section(reader)
-        elif character.isspace():
+        elif character in _SPACE:
             continue
         elif character.isascii() and character.isalpha():
             name, value = _variable(reader, character)
@@ -166,7 +169,7 @@ def _value(reader: _Reader) -> str:
         if character in "#;" and not quoted:
             reader.skip_line()
             return value
-        if character.isspace() and not quoted:
+        if character in _SPACE and not quoted:
             pending_space += character if value else ""
             continue
         value += pending_space

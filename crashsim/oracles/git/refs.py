@@ -10,7 +10,8 @@ SYMBOLIC = "ref: "
 """What the value of a symbolic ref begins with, here as in its file."""
 
 _HEX = frozenset(b"0123456789abcdefABCDEF")
-_SPACE = b" \t\n\r\v\f"
+_SPACE = b" \t\n\r"
+"""What git takes for white space (its own isspace, not that of the C library)."""
 
 
 @dataclass(frozen=True, slots=True)
