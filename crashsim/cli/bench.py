@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from crashsim.campaigns.bench_counts import bench_counts
 from crashsim.campaigns.bench_explore import bench_explore
 from crashsim.campaigns.bench_finding import bench_finding
 from crashsim.campaigns.bench_length import bench_length
@@ -17,6 +18,8 @@ from crashsim.campaigns.options import Progress
 from crashsim.cli.arguments import JsonOption
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.machines.filesystems import parse_filesystem
+from crashsim.model.bench import measure as model_figures
+from crashsim.model.bench import text as model_lines
 from crashsim.report.benchmarks import render_benchmark
 
 bench_app = typer.Typer(help="Measure crashsim on this machine.", no_args_is_help=True)
@@ -135,3 +138,29 @@ def finding(
     """
     filesystem = parse_filesystem(fs)
     _show(lambda progress: bench_finding(rounds, example, filesystem, progress), json_file)
+
+
+@bench_app.command()
+def counts(
+    objects: Annotated[int, typer.Option(min=10, help="In the packs of a midx repack.")] = 2_000,
+    references: Annotated[int, typer.Option(min=1, help="In a reftable stack.")] = 10_000,
+    files: Annotated[int, typer.Option(min=1, help="Added by one update-index.")] = 500,
+    json_file: JsonOption = None,
+) -> None:
+    """System calls of the reference store, with and without what the seeds proposed.
+
+    Example: crashsim bench counts --objects 4000
+    """
+    _show(lambda progress: bench_counts(objects, references, files, progress), json_file)
+
+
+@bench_app.command()
+def model(
+    states: Annotated[int, typer.Option(min=1, help="Of each persistence model.")] = 20_000,
+) -> None:
+    """Crash states that each persistence model decides a second, on one processor.
+
+    Example: crashsim bench model --states 50000
+    """
+    for line in model_lines(model_figures(states)):
+        stdout().print(line, highlight=False)

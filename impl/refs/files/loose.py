@@ -12,6 +12,9 @@ from impl.refs.names import is_root, is_well_formed, printable
 from impl.refs.values import Symbolic, Value
 
 _BYTES_MAX = 1 << 13
+_SPACE = b" \t\n\r"
+"""What git takes for white space."""
+
 _SYMBOLIC = b"ref:"
 
 
@@ -55,8 +58,8 @@ def read_loose(port: Port, path: str, name: str, algorithm: HashAlgorithm) -> Lo
 def parse_loose(content: bytes, name: str, algorithm: HashAlgorithm) -> Value:
     """The value in a loose reference's file. Raises CorruptReference."""
     if content.startswith(_SYMBOLIC):
-        return _symbolic(os.fsdecode(content[len(_SYMBOLIC) :].strip()), name)
-    text = content.rstrip().decode("latin-1")
+        return _symbolic(os.fsdecode(content[len(_SYMBOLIC) :].strip(_SPACE)), name)
+    text = content.rstrip(_SPACE).decode("latin-1")
     if not algorithm.is_name(text):
         problem = "is empty" if not content else f"is no object name: {content[:60]!r}"
         raise CorruptReference(
