@@ -110,7 +110,7 @@ def run(context: Context, command: str, arguments: Sequence[str]) -> int:
         raise UsageError(f"'{command}' is not a command; there are: {' '.join(sorted(COMMANDS))}")
     module = importlib.import_module(COMMANDS[command])
     code: int = module.run(context, list(arguments))
-    if "repository" in context.__dict__:
+    if context.has_repository:
         context.repository.maintain()
     context.output.flush()
     return code
@@ -158,6 +158,16 @@ def _stop(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
+def complain(error: StoreError | OSError) -> int:
+    """Tell on standard error why a command failed, as git does; the exit code that goes with it."""
+    if isinstance(error, OSError):
+        sys.stderr.write(f"fatal: {error.strerror}: {error.filename or 'an open file'}\n")
+        return 128
+    prefix = "" if isinstance(error, UsageError) else "fatal: "
+    sys.stderr.write(f"{prefix}{error}\n")
+    return error.exit_code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program. Returns the exit code: 0, 1 where git has a 1, 128 or 129 for errors."""
     sys.setrecursionlimit(_RECURSION_MAX)
@@ -170,17 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if invocation.stats is None:
             return _run(_context(OsPort(), invocation), invocation)
         return _run_counted(invocation, invocation.stats)
-    except StoreError as error:
-        sys.stdout.flush()
-        prefix = "" if isinstance(error, UsageError) else "fatal: "
-        sys.stderr.write(f"{prefix}{error}\n")
-        return error.exit_code
     except BrokenPipeError:
         # The reader of the output went away, as `head` does: nothing to tell anybody.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except OSError as error:
-        sys.stderr.write(f"fatal: {error.strerror}: {error.filename or 'an open file'}\n")
-        return 128
+    except (StoreError, OSError) as error:
+        sys.stdout.flush()
+        return complain(error)
     except KeyboardInterrupt:
         return 130

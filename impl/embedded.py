@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from impl.cli import parse, run
+from impl.cli import complain, parse, run
 from impl.context import Context
 from impl.durability.port import Bytes, Port
 from impl.durability.spawn import Finished
@@ -55,12 +55,8 @@ def call(
             )
             context.children = EmbeddedChildren(port, invocation.environment)
             code = run(context, invocation.command, invocation.arguments)
-        except StoreError as error:
-            errors.write(f"fatal: {error}\n")
-            code = error.exit_code
-        except OSError as error:
-            errors.write(f"fatal: {error.strerror}: {error.filename or 'an open file'}\n")
-            code = 128
+        except (StoreError, OSError) as error:
+            code = complain(error)
     return Ended(code, output.getvalue(), errors.getvalue())
 
 

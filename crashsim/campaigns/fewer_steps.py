@@ -54,7 +54,7 @@ def fewer_steps(
     machine = prepare_machine(options, target.payload, progress)
     budget = ShrinkBudget(RECORDINGS_MAX, SECONDS_MAX)
     with tempfile.TemporaryDirectory(prefix="crashsim-steps-", dir=options.out) as scratch:
-        quick = replace(options, out=Path(scratch), shrink=False, explain=False, measure_cost=False)
+        quick = options.bare(Path(scratch))
 
         def attempt(tried: Sequence[Step]) -> Finding | None:
             progress(f"fewer steps ({len(tried)} of {len(steps)})", budget.spent, RECORDINGS_MAX)

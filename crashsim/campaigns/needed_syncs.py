@@ -57,7 +57,7 @@ def needed_syncs(
     known = {(finding.property, finding.rule) for finding in baseline.findings}
     removals, states = [], 0
     with tempfile.TemporaryDirectory(prefix="crashsim-syncs-", dir=options.out) as scratch:
-        quick = replace(options, out=Path(scratch), shrink=False, explain=False, measure_cost=False)
+        quick = options.bare(Path(scratch))
         for done, site in enumerate(sites):
             progress("take syncs away", done, len(sites))
             steps = [omitting(site, step) for step in target.workload.steps]

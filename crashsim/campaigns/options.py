@@ -1,7 +1,7 @@
 """What a run is asked to do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crashsim.disk.profile import DEFAULT_PROFILE, DeviceProfile
@@ -48,3 +48,7 @@ class RunOptions:
     explain: bool = True
     shrink_seconds: float = 60.0
     measure_cost: bool = True
+
+    def bare(self, out: Path) -> "RunOptions":
+        """The same run below `out`, for its counts and kinds alone: findings stay as met."""
+        return replace(self, out=out, shrink=False, explain=False, measure_cost=False)

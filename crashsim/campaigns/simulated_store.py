@@ -11,7 +11,7 @@ from crashsim.model.persistence import Model
 from crashsim.model.states import CrashState, crash_states
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.protocol import Moment, Property, Violation
-from crashsim.workloads.simulated import Call, StoreMachine, StoreOperation
+from crashsim.workloads.simulated import WORKTREE, Call, StoreMachine, StoreOperation
 
 REPOSITORY = "repo/.git"
 STATES_LIMIT = 4_000
@@ -125,20 +125,41 @@ def run_operations(
     """
     store = StoreMachine(call, settings, base)
     machine = store.machine
-    machine.promise(encode_promise("base", snapshot(trees.of(machine.tree()), REPOSITORY)))
+    promise_state(store, trees, "base")
     since = 0
     for number, operation in enumerate(operations, 1):
         if crash_in_last and number == len(operations):
             since = len(machine.operations)
         store.do(operation)
-        text = encode_promise(
-            f"{number}: {operation.name}",
-            snapshot(trees.of(machine.tree()), REPOSITORY),
-            unnoted_between=operation.unnoted_between,
-            one_transaction=operation.one_transaction,
-        )
-        machine.promise(text)
+        promise_state(store, trees, f"{number}: {operation.name}", operation)
     return SimulatedRun(tuple(operations), machine.log, since, tuple(store.commands))
+
+
+def promise_state(
+    store: StoreMachine, trees: Trees, name: str, operation: StoreOperation | None = None
+) -> None:
+    """Promise what the repository holds now, `operation` having led there.
+
+    Raises DamagedBeforeCrash for a repository that cannot be read.
+    """
+    text = encode_promise(
+        name,
+        snapshot(trees.of(store.machine.tree()), REPOSITORY),
+        unnoted_between=() if operation is None else operation.unnoted_between,
+        one_transaction=operation is not None and operation.one_transaction,
+    )
+    store.machine.promise(text)
+
+
+def oracle_of(log: Log) -> GitOracle:
+    """Judges crashes of a log by the promises that are in it."""
+    history = tuple(str(each.value) for each in log.operations if isinstance(each, Promise))
+    return GitOracle(history, REPOSITORY, WORKTREE.strip("/"), exercise_every=0)
+
+
+def judge(oracle: GitOracle, state: CrashState, trees: Trees) -> list[Violation]:
+    """What is broken in a crash state of the oracle's log."""
+    return oracle.judge(trees.of(state.tree), Moment(tuple(map(str, state.promises))))
 
 
 def explore_run(
@@ -155,11 +176,10 @@ def explore_run(
 
     :param log: another log than the run's own: with a sync taken out.
     """
-    history = tuple(str(each.value) for each in run.log.operations if isinstance(each, Promise))
-    oracle = GitOracle(history, REPOSITORY, "repo", exercise_every=0)
+    oracle = oracle_of(run.log)
     states = crash_states(log or run.log, model, limit=states_limit, seed=seed, since=run.since)
     for state in states:
-        found = oracle.judge(trees.of(state.tree), Moment(tuple(map(str, state.promises))))
+        found = judge(oracle, state, trees)
         for name in {violation.property for violation in found}:
             verdict.broken[name] = verdict.broken.get(name, 0) + 1
         for violation in found:
@@ -185,6 +205,6 @@ def sequences(
     for before in sequences(operations, length - 1):
         done = {each.name for each in before}
         for operation in operations:
-            once = operation.name in done and operation.name in ("update-refs", "tag")
-            if not once and (not operation.needs or done & set(operation.needs)):
+            again = operation.once and operation.name in done
+            if not again and (not operation.needs or done & set(operation.needs)):
                 yield (*before, operation)

@@ -108,10 +108,7 @@ def validate(
                 states=STATES_IN_FULL if full else STATES,
                 seed=seed,
                 jobs=jobs,
-                shrink=False,
-                explain=False,
-                measure_cost=False,
-            )
+            ).bare(out)
             workloads = SEQUENCES_IN_FULL if full else SEQUENCES
             runs = _on_real_kernels(chosen, filesystems, workloads, run_options, progress)
             result = with_runs(result, chosen, runs, time.perf_counter() - started)

@@ -59,6 +59,7 @@ class StoreOperation:
 
     :ivar fresh: how many files with new names come into being before.
     :ivar changed: how many files get new content before.
+    :ivar once: it creates references, which can be there only once.
     :ivar needs: names of operations of which one must have been made before.
     :ivar unnoted_between: as in the git oracle's promises.
     :ivar one_transaction: as in the git oracle's promises.
@@ -68,6 +69,7 @@ class StoreOperation:
     commands: tuple[Command, ...]
     fresh: int = 0
     changed: int = 0
+    once: bool = False
     needs: tuple[str, ...] = ()
     unnoted_between: tuple[str, ...] = ()
     one_transaction: bool = False
@@ -88,9 +90,10 @@ OPERATIONS: Mapping[str, StoreOperation] = MappingProxyType(
                 "update-refs",
                 "update-ref --stdin",
                 standard_input="create refs/heads/a HEAD\ncreate refs/heads/b HEAD\n",
+                once=True,
                 one_transaction=True,
             ),
-            _operation("tag", "tag -a -m tag v1"),
+            _operation("tag", "tag -a -m tag v1", once=True),
             _operation("pack-refs", "pack-refs --all --prune"),
             _operation("stash", "stash push -q -u -m stash", fresh=1, changed=1),
             _operation("stash-pop", "stash pop -q", needs=("stash",), unnoted_between=("index",)),

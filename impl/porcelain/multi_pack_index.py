@@ -28,11 +28,9 @@ _BUFFER_KEY = "refgit.midxrepackbuffer"
 """Bytes collected before object names are written to pack-objects; 0 for none, as git once did."""
 
 
-def run(context: Context, arguments: list[str], children: Children | None = None) -> int:
+def run(context: Context, arguments: list[str]) -> int:
     """Run one of the four.
 
-    :param children: starts the pack-objects of `repack`; processes of the operating system if
-        not given.
     Raises UsageError, LockHeld, NothingToIndex, Corrupt, ChildFailed, OSError.
     """
     options = parse_options(
@@ -56,7 +54,7 @@ def run(context: Context, arguments: list[str], children: Children | None = None
         repack(
             context,
             batch_size,
-            children or context.children or OsChildren(context.port, context.environment),
+            context.children or OsChildren(context.port, context.environment),
         )
     else:
         raise UsageError(f"unknown subcommand: `{command}'\n{_USAGE}")

@@ -25,8 +25,5 @@ def prepare_references(repository: Repository, updates: Sequence[RefUpdate]) -> 
 
 def change_references(repository: Repository, updates: Sequence[RefUpdate]) -> None:
     """Make the updates, all or none. Raises what `ReferenceStore.apply` raises."""
-    references = repository.references
     with repository.transaction() as transaction:
-        references.apply(transaction, updates, committer(repository))
-    if repository.open_transaction is None:
-        references.maintain(repository.transaction)
+        repository.references.apply(transaction, updates, committer(repository))

@@ -99,8 +99,6 @@ def _edit(
             update = RefUpdate(name, left[-1].new, no_deref=True, skip_reflog=True)
             references.apply(transaction, [update], committer(repository))
         references.edit_reflog(transaction, name, entries, after)
-    if repository.open_transaction is None:
-        references.maintain(repository.transaction)
 
 
 def _kept(

@@ -10,14 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from crashsim.campaigns.methods import Method, find_method
-from crashsim.campaigns.simulated_store import REPOSITORY, Trees, base_repository
+from crashsim.campaigns.simulated_store import (
+    Trees,
+    base_repository,
+    judge,
+    oracle_of,
+    promise_state,
+)
 from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS
 from crashsim.model.models import MODELS
-from crashsim.model.operations import Promise
 from crashsim.model.states import crash_states
 from crashsim.model.tree import Tree
-from crashsim.oracles.git import GitOracle, encode_promise, snapshot
-from crashsim.oracles.protocol import Moment, Property
+from crashsim.oracles.protocol import Property
 from crashsim.workloads.impl import method_names
 from crashsim.workloads.simulated import OPERATIONS, PROGRAM, StoreMachine, StoreOperation, program
 
@@ -25,8 +29,7 @@ STATES_OF_A_CRASH = 12
 CALL = program(PROGRAM)
 BASE = base_repository(CALL)
 TREES = Trees()
-ONCE = ("update-refs", "tag")
-"""They create references, which can be there only once."""
+ONCE = {each.name for each in OPERATIONS.values() if each.once}
 
 CLAIMS = [
     (method, filesystem)
@@ -58,18 +61,11 @@ class StoreUnderCrashes(RuleBasedStateMachine):
         self.promise("base")
 
     def promise(self, name: str, operation: StoreOperation | None = None) -> None:
-        state = snapshot(TREES.of(self.store.machine.tree()), REPOSITORY)
-        text = encode_promise(
-            name,
-            state,
-            unnoted_between=operation.unnoted_between if operation else (),
-            one_transaction=operation.one_transaction if operation else False,
-        )
-        self.store.machine.promise(text)
+        promise_state(self.store, TREES, name, operation)
 
     @rule(operation=st.sampled_from(sorted(OPERATIONS.values(), key=lambda each: each.name)))
     def use(self, operation: StoreOperation) -> None:
-        if operation.name in self.done & set(ONCE):
+        if operation.name in self.done & ONCE:
             return
         # Right after: what changes the same files in between is a conflict, in git as well.
         if operation.needs and self.last not in operation.needs:
@@ -83,13 +79,12 @@ class StoreUnderCrashes(RuleBasedStateMachine):
     @rule(pick=st.integers(0, STATES_OF_A_CRASH - 1), seed=st.integers(0, 1 << 16))
     def lose_power(self, pick: int, seed: int) -> None:
         log = self.store.machine.log
-        history = tuple(str(each.value) for each in log.operations if isinstance(each, Promise))
-        oracle = GitOracle(history, REPOSITORY, "repo", exercise_every=0)
+        oracle = oracle_of(log)
         model = MODELS[MODELS_OF_FILESYSTEMS[self.filesystem]]
         claimed = self.method.claims[self.filesystem]
         left = []
         for state in crash_states(log, model, limit=STATES_OF_A_CRASH, seed=seed):
-            found = oracle.judge(TREES.of(state.tree), Moment(tuple(map(str, state.promises))))
+            found = judge(oracle, state, TREES)
             broken = [violation for violation in found if violation.property in claimed]
             assert not broken, f"{broken[0]} in:\n{state.describe()}"
             if not found:
@@ -101,7 +96,7 @@ class StoreUnderCrashes(RuleBasedStateMachine):
     def go_on(self, tree: Tree) -> None:
         """As a person does: remove the locks that git tells them to remove, then go on."""
         self.done.clear()
-        self.done |= set(ONCE)
+        self.done |= ONCE
         self.last = ""
         self.boot(tree)
         self.remove_locks("/repo/.git")
