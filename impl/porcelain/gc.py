@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from impl.context import Context
-from impl.durability.port import read_file, write_all
+from impl.durability.port import Port, read_file, write_all
 from impl.errors import LockHeld, UsageError
 from impl.options import parse_options
 from impl.porcelain.expiry import NEVER, parse_expiry
+from impl.repository import Repository
 
 _USAGE = "usage: refgit gc [--prune=WHEN | --no-prune] [--aggressive] [--auto] [--force] [-q]"
 _DEFAULT_EXPIRY = "2.weeks.ago"
@@ -51,6 +52,7 @@ def run(context: Context, arguments: list[str]) -> int:
     with _only_one(context, force="force" in options.flags):
         _call(context, "pack_refs", ["--all", "--prune"])
         _call(context, "reflog", ["expire", "--all"])
+        _forget_commit_graph(context.repository)
         _call(context, "repack", repack)
         if expires != NEVER:
             _call(context, "prune", [f"--expire={when}"])
@@ -59,6 +61,30 @@ def run(context: Context, arguments: list[str]) -> int:
 
 def _call(context: Context, command: str, arguments: list[str]) -> None:
     importlib.import_module(f"impl.porcelain.{command}").run(context, arguments)
+
+
+def _forget_commit_graph(repository: Repository) -> None:
+    """Remove git's cache of commits, if there is one, before any commit in it goes.
+
+    git writes it anew when it collects garbage; this store makes none. One that names a commit
+    that is gone is an error to `git fsck`, and one that is missing costs time only.
+    """
+    port, info = repository.port, f"{repository.objects.directory}/info"
+    chain = f"{info}/commit-graphs"
+    with repository.transaction() as transaction:
+        for directory in (info, chain):
+            # In this order, the list of a chain's files goes before they do.
+            for name in _names(port, directory):
+                if directory == chain or name == "commit-graph":
+                    transaction.remove(f"{directory}/{name}")
+                    transaction.remove_directory(chain)
+
+
+def _names(port: Port, directory: str) -> Sequence[str]:
+    try:
+        return sorted(port.list_directory(directory))
+    except FileNotFoundError:
+        return ()
 
 
 def _is_worth_it(context: Context) -> bool:

@@ -1,25 +1,16 @@
 """Real git 2.47 (in the guest) over reftables of impl, and impl over those of git."""
 
-import io
-import os
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from crashsim.machines.protocol import Guest
-from crashsim.machines.qemu import QemuMachine
+from tests.support.store_guest import EMPTY, SITE, run_script, store_guest
 
 pytestmark = pytest.mark.vm
 
-IMPL = Path(__file__).parents[2] / "impl"
 PREAMBLE = """
-export HOME=/nonexistent GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@example.org PYTHONPATH=/opt/impl
-export GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@example.org
-export GIT_AUTHOR_DATE="1700000000 +0130" GIT_COMMITTER_DATE="1700000000 +0130"
 impl() { python3 -m impl "$@"; }
-fail() { echo "$*" >&2; exit 1; }
 same() { # both programs see the same references and reflogs, and find nothing wrong
     python3 /opt/impl/show.py >/tmp/impl || fail "impl: $1"
     (
@@ -33,9 +24,7 @@ same() { # both programs see the same references and reflogs, and find nothing w
     diff /tmp/git /tmp/impl >&2 || fail "< git, > impl: $1"
     git fsck --strict --full --no-dangling >&2 || fail "fsck: $1"
 }
-cd /tmp/repo
 """
-EMPTY = "cd /; rm -rf /tmp/repo; mkdir /tmp/repo; cd /tmp/repo\n"
 SHOW = """
 import os, sys
 from impl.context import Context
@@ -67,31 +56,13 @@ git tag -a -m tag v1 HEAD~1
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
-    with QemuMachine().start() as started:
-        started.run(["mkdir", "-p", "/opt/impl", "/tmp/repo"])
-        started.write_file("/opt/impl.tar", archive())
-        started.write_file("/opt/impl/show.py", SHOW.encode())
-        done = started.run(["tar", "-C", "/opt/impl", "-xf", "/opt/impl.tar"])
-        assert done.returncode == 0, done.stderr
+    with store_guest() as started:
+        started.write_file(f"{SITE}/show.py", SHOW.encode())
         yield started
 
 
-def archive() -> bytes:
-    """The store's sources."""
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as tar:
-        tar.add(
-            IMPL,
-            "impl",
-            filter=lambda member: None if "__pycache__" in member.name else member,
-        )
-    return content.getvalue()
-
-
 def run(guest: Guest, script: str, hash_name: str) -> str:
-    result = guest.run(["/bin/sh", "-ec", PREAMBLE + script, "sh", hash_name], timeout_seconds=800)
-    assert result.returncode == 0, os.fsdecode(result.stdout + result.stderr)
-    return os.fsdecode(result.stdout)
+    return run_script(guest, PREAMBLE + script, hash_name)
 
 
 HASH = "sha1"

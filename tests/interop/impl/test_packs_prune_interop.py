@@ -125,3 +125,20 @@ def test_one_gc_at_a_time(repository: Path) -> None:
     ours("gc", "-q")
     assert not pid.exists()
     assert_git_accepts(repository)
+
+
+@pytest.mark.parametrize("split", [(), ("--split",)], ids=["one file", "a chain"])
+def test_gc_leaves_no_commit_graph_of_commits_that_are_gone(
+    repository: Path, split: tuple[str, ...]
+) -> None:
+    ours, theirs = store(repository), git(repository)
+    theirs("commit", "-q", "--allow-empty", "-m", "to be forgotten")
+    theirs("commit-graph", "write", "--reachable", *split)
+    theirs("reset", "-q", "--hard", "HEAD~1")
+    theirs("reflog", "expire", "--expire=now", "--expire-unreachable=now", "--all")
+    ours("gc", "-q", "--prune=now")
+
+    info = repository / ".git/objects/info"
+    assert not (info / "commit-graph").exists()
+    assert not (info / "commit-graphs").exists()
+    assert_git_accepts(repository)
