@@ -37,7 +37,7 @@ test-fast: $(INSTALLED)
 	$(BIN)/pytest tests/unit tests/property tests/interop -n 2 --durations=10
 
 test-vm: setup
-	$(BIN)/pytest tests/vm --durations=25
+	$(BIN)/pytest tests/vm -n 2 --dist loadfile --durations=25
 
 test: setup lint
 	@vm_images/install-host-packages --tests

@@ -99,9 +99,6 @@ def test_git_goes_on_where_the_store_wrote(guest: Guest, hash_name: str, method:
     git stash pop -q; git stash push -q -u; git commit -q --allow-empty -m "by git"
     git repack -q -a -d -b; git pack-refs --all; git gc -q --prune=now
     sound "gone on with by git"
-    write impl second
-    impl gc -q --prune=now
-    sound "gone on with by impl"
     """
     run(guest, script, hash_name, method)
 
