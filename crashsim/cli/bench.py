@@ -13,14 +13,17 @@ from crashsim.campaigns.bench_length import bench_length
 from crashsim.campaigns.bench_machine import bench_machine
 from crashsim.campaigns.bench_memory import bench_memory
 from crashsim.campaigns.bench_record import bench_record
+from crashsim.campaigns.bench_store import bench_store
 from crashsim.campaigns.benchmark import Benchmark
 from crashsim.campaigns.options import Progress
 from crashsim.cli.arguments import JsonOption
 from crashsim.cli.output import stdout, watching, write_json
+from crashsim.disk.profile import parse_profile
 from crashsim.machines.filesystems import parse_filesystem
 from crashsim.model.bench import measure as model_figures
 from crashsim.model.bench import text as model_lines
 from crashsim.report.benchmarks import render_benchmark
+from crashsim.workloads.store_operations import StoreSize
 
 bench_app = typer.Typer(help="Measure crashsim on this machine.", no_args_is_help=True)
 
@@ -152,6 +155,31 @@ def counts(
     Example: crashsim bench counts --objects 4000
     """
     _show(lambda progress: bench_counts(objects, references, files, progress), json_file)
+
+
+@bench_app.command()
+def store(
+    rounds: RoundsOption = 3,
+    files: Annotated[int, typer.Option(min=10, help="Added and committed.")] = 500,
+    objects: Annotated[int, typer.Option(min=3, help="Unpacked.")] = 500,
+    references: Annotated[int, typer.Option(min=1, help="Created at once.")] = 10_000,
+    device: Annotated[
+        str, typer.Option(help="The profile whose latency the slow crash disk has.")
+    ] = "hdd",
+    fs: FsOption = "ext4",
+    directory: DirectoryOption = None,
+    json_file: JsonOption = None,
+) -> None:
+    """The reference store against real git and dulwich: on tmpfs, and on two crash disks.
+
+    Example: crashsim bench store --rounds 5 --device sata-ssd
+    """
+    size, profile = StoreSize(files, objects, references), parse_profile(device)
+    filesystem = parse_filesystem(fs)
+    _show(
+        lambda progress: bench_store(size, rounds, filesystem, profile, directory, progress),
+        json_file,
+    )
 
 
 @bench_app.command()

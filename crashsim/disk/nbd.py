@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Callable
 
+from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.nbd_connection import Connection
 from crashsim.disk.nbd_protocol import handshake
 from crashsim.disk.server import Disk
@@ -32,10 +33,12 @@ class NbdServer:
         """
         self._socket = sock
         self._disk = disk
+        self._latency = NO_LATENCY
         self._name = name
         self._size_bytes = disk.size_bytes
         self._state = threading.Condition()
         self._serving = False
+        self._owing: set[Connection] = set()
         self._replacing = False
         self._stopping = False
         self._failure: BaseException | None = None
@@ -58,8 +61,10 @@ class NbdServer:
         else:
             self._add(self._socket)
 
-    def replace(self, disk: Disk, timeout_seconds: float = 60.0) -> None:
-        """Serve another disk of the same size from the next request on.
+    def replace(
+        self, disk: Disk, latency: Latency = NO_LATENCY, timeout_seconds: float = 60.0
+    ) -> None:
+        """Serve another disk of the same size from the next request on, as fast as `latency` says.
 
         Waits until no request is in flight; raises DiskBusy if that takes too long.
         """
@@ -70,9 +75,12 @@ class NbdServer:
         with self._state:
             self._replacing = True
             try:
-                if not self._state.wait_for(lambda: not self._serving, timeout_seconds):
+                if not self._state.wait_for(
+                    lambda: not (self._serving or self._owing), timeout_seconds
+                ):
                     raise DiskBusy(f"requests were in flight for {timeout_seconds:.0f} s")
                 self._disk = disk
+                self._latency = latency
             finally:
                 self._replacing = False
                 self._state.notify_all()
@@ -116,7 +124,11 @@ class NbdServer:
     def _serve(self, connection: socket.socket) -> None:
         try:
             if handshake(connection, self._size_bytes, self._name):
-                self._transmit(Connection(connection, self._size_bytes))
+                transmission = Connection(connection, self._size_bytes)
+                try:
+                    self._transmit(transmission)
+                finally:
+                    self._note_owing(transmission, False)
         except (EOFError, ConnectionError):
             return  # The client has gone, perhaps killed: nothing that the server did wrong.
         except BaseException as error:
@@ -132,18 +144,28 @@ class NbdServer:
     def _transmit(self, connection: Connection) -> None:
         while connection.wait():
             with self._state:
-                self._state.wait_for(
-                    lambda: self._stopping or not (self._serving or self._replacing)
-                )
+                self._state.wait_for(lambda: self._stopping or self._may_serve(connection))
                 if self._stopping:
                     return
                 self._serving = True
             try:
-                connection.serve(self._disk)
+                connection.serve(self._disk, self._latency)
             finally:
                 with self._state:
                     self._serving = False
-                    self._state.notify_all()
+                    self._note_owing(connection, connection.owes_replies)
+
+    def _may_serve(self, connection: Connection) -> bool:
+        """What a connection owes it may still send: `replace` waits for that."""
+        return not self._serving and (connection in self._owing or not self._replacing)
+
+    def _note_owing(self, connection: Connection, owes_replies: bool) -> None:
+        with self._state:
+            if owes_replies:
+                self._owing.add(connection)
+            else:
+                self._owing.discard(connection)
+            self._state.notify_all()
 
     def _note_failure(self, error: BaseException) -> None:
         with self._state:
