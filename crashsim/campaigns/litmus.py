@@ -41,6 +41,7 @@ from crashsim.machines.filesystems import Filesystem
 from crashsim.machines.protocol import Machine
 from crashsim.model.persistence import Model
 from crashsim.oracles.litmus import LitmusObserver
+from crashsim.oracles.outcomes import UNREADABLE
 from crashsim.oracles.protocol import Property, Violation
 from crashsim.workloads.litmus import BEGIN, DONE, END, LitmusWorkload, Variant, variants
 from crashsim.workloads.litmus_interpreter import OTHERS
@@ -92,12 +93,15 @@ class Tally:
     """What was observed on a filesystem.
 
     :ivar variants: by name.
+    :ivar damaged: states with a torn write, and a file that could not be read. No model tells of
+        metadata that is torn; one that the filesystem notices as it mounts is `unmountable`.
     """
 
     variants: dict[str, Variant]
     seen: dict[tuple[str, str, str], _Seen] = field(default_factory=dict)
     decided_by: Counter[DecidedBy] = field(default_factory=Counter)
     unmountable: int = 0
+    damaged: int = 0
     inconclusive: int = 0
 
     def add(self, state: CrashState, observations: Sequence[Violation]) -> None:
@@ -105,6 +109,9 @@ class Tally:
         for each in observations:
             if each.rule in UNRECOVERABLE_RULES:
                 self.unmountable += 1
+                continue
+            if state.torn and UNREADABLE in each.rule:
+                self.damaged += 1
                 continue
             test, _, variant = each.subject.partition(" ")
             for stage in _STAGES_OF[each.property]:
@@ -193,6 +200,7 @@ def run_filesystem(
         states=tally.decided_by.total(),
         recovered=tally.decided_by[DecidedBy.CHECK] + tally.decided_by[DecidedBy.SAME_TREE],
         unmountable=tally.unmountable,
+        damaged=tally.damaged,
         inconclusive=tally.inconclusive,
         seconds=time.perf_counter() - started,
     )

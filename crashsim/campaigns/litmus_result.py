@@ -1,8 +1,16 @@
 """The result of litmus tests: the JSON contract `crashsim.litmus/1`."""
 
+from collections.abc import Sequence
+from itertools import chain
+
 import msgspec
 
 from crashsim.campaigns.results import MachineResult, TornResult
+from crashsim.errors import UsageError
+
+
+class NotTogether(UsageError):
+    """Results of different runs that cannot be put into one table."""
 
 
 class Example(msgspec.Struct, frozen=True):
@@ -59,6 +67,7 @@ class LitmusFilesystemResult(msgspec.Struct, frozen=True):
     :ivar states: how many crash states were explored, of which `recovered` by a recovery of their
         own and the others by a pruning.
     :ivar unmountable: in how many the filesystem did not mount.
+    :ivar damaged: in how many with a torn write a file could not be read.
     :ivar inconclusive: about how many nothing could be said.
     """
 
@@ -71,6 +80,7 @@ class LitmusFilesystemResult(msgspec.Struct, frozen=True):
     unmountable: int
     inconclusive: int
     seconds: float
+    damaged: int = 0
 
     @property
     def forbidden(self) -> list[tuple[str, SeenOutcome]]:
@@ -92,3 +102,28 @@ class LitmusResult(msgspec.Struct, frozen=True):
     states_per_run: int | None
     filesystems: list[LitmusFilesystemResult]
     schema: str = "crashsim.litmus/1"
+
+    @property
+    def _conditions(self) -> tuple[object, ...]:
+        """What two results must have in common to be compared."""
+        tests = [each.name for filesystem in self.filesystems[:1] for each in filesystem.tests]
+        return self.schema, self.machine, self.seed, tests
+
+
+def together(results: Sequence[LitmusResult]) -> LitmusResult:
+    """One result of several on different filesystems, perhaps with different budgets.
+
+    Raises NotTogether.
+    """
+    first = results[0]
+    if any(each._conditions != first._conditions for each in results):
+        raise NotTogether("results of different tests, machines or seeds make no one table")
+    filesystems = list(chain.from_iterable(each.filesystems for each in results))
+    if len({each.fs for each in filesystems}) != len(filesystems):
+        raise NotTogether("a filesystem is in two of the results")
+    budgets = [each.states_per_run for each in results if each.states_per_run is not None]
+    return msgspec.structs.replace(
+        first,
+        filesystems=filesystems,
+        states_per_run=max(budgets) if len(budgets) == len(results) else None,
+    )

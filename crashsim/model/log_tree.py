@@ -5,6 +5,7 @@ A crash leaves the last commit, and on top of it each file that was synced since
 that it needs to be found: later changes without the earlier ones.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from crashsim.model.journal import Barrier
@@ -31,6 +32,8 @@ class LogTree:
     :ivar directory_sync_commits: fsync of a directory is a commit of everything.
     :ivar names_before_data: while a file is synced, its names and size may be there without data.
     :ivar commit_has_written_data: a commit has the data that was written out and waited for before.
+    :ivar first_sync_lags: the first sync of a file after a commit does not wait for the metadata
+        that it writes: it is sure once the next sync has returned, whatever that is of.
     """
 
     name: str
@@ -40,10 +43,23 @@ class LogTree:
     directory_sync_commits: bool = False
     names_before_data: bool = False
     commit_has_written_data: bool = False
+    first_sync_lags: bool = False
 
     def start(self, log: Log) -> "LogTreeTracker":
         """Begin with a log."""
         return LogTreeTracker(self, log)
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What is sure without the last sync, of a file: names, and how far which contents are.
+
+    :ivar number: of that sync.
+    """
+
+    number: int
+    ahead: Mapping[int, int]
+    floors: Mapping[int, int]
 
 
 class LogTreeTracker:
@@ -60,6 +76,7 @@ class LogTreeTracker:
         self._synced: dict[int, int] = {}
         self._floors: dict[int, int] = {}
         self._written: list[Barrier] = []
+        self._without: Without | None = None
 
     @property
     def settled(self) -> int:
@@ -82,12 +99,16 @@ class LogTreeTracker:
         if sync.scope is Scope.PAGES:
             if self._model.commit_has_written_data:
                 self._written.append(Barrier(number, sync.inode, number))
-        elif sync.scope is Scope.FILESYSTEM:
+            return
+        self._without = None
+        if sync.scope is Scope.FILESYSTEM:
             self._commit(number)
             self._floors = dict.fromkeys(self._inodes, number)
         elif sync.is_directory and self._model.directory_sync_commits:
             self._commit(number)
         else:
+            if self._model.first_sync_lags:
+                self._without = Without(number, self._ahead.copy(), self._floors.copy())
             self._synced[sync.inode] = number
             self._floors[sync.inode] = number
             self._ahead |= self._names_of(sync)
@@ -116,15 +137,24 @@ class LogTreeTracker:
         for index in range(len(pending), -1, -1):
             horizon = pending[index] if index < len(pending) else cut
             last = pending[index - 1] if index else self._committed - 1
-            floors = dict(self._floors)
-            for barrier in self._written:
-                if barrier.after <= last:
-                    floors[barrier.inode] = max(floors.get(barrier.inode, 0), barrier.upto)
+            floors = self._with_written(self._floors, last)
             worlds += (World(kept, horizon, floors) for kept in dict.fromkeys(self._kept(horizon)))
             if under_way is not None and self._is_early(under_way):
                 kept = self._complete(self._ahead | self._names_of(under_way), horizon)
                 worlds.append(World(kept, horizon, floors, early=under_way.inode))
+            if self._without is not None and last < self._without.number:
+                kept = self._complete(dict(self._without.ahead), horizon)
+                floors = self._with_written(self._without.floors, last)
+                worlds.append(World(kept, horizon, floors))
         return WorldList(tuple(worlds))
+
+    def _with_written(self, floors: Mapping[int, int], last: int) -> dict[int, int]:
+        """Floors, with the data that a commit brings whose last record is `last`."""
+        raised = dict(floors)
+        for barrier in self._written:
+            if barrier.after <= last:
+                raised[barrier.inode] = max(raised.get(barrier.inode, 0), barrier.upto)
+        return raised
 
     def _is_early(self, sync: Sync) -> bool:
         is_of_file = sync.scope in (Scope.FILE, Scope.DATA) and not sync.is_directory

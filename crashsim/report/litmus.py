@@ -93,6 +93,9 @@ def _facts(filesystem: LitmusFilesystemResult) -> str:
     ]
     if filesystem.unmountable:
         facts.append(f"{counted(filesystem.unmountable, 'state')} did not mount")
+    if filesystem.damaged:
+        torn = counted(filesystem.damaged, "torn state")
+        facts.append(f"{torn} left a file that cannot be read")
     if filesystem.inconclusive:
         facts.append(f"{counted(filesystem.inconclusive, 'state')} undecided")
     if filesystem.model is None:

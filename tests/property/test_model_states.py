@@ -13,11 +13,13 @@ from crashsim.model.simulated import Simulated
 from crashsim.model.states import allows, crash_states
 from crashsim.model.tree import Directory, digest_of
 from tests.support.model_histories import BASE, Step, machine_after, steps, take
+from tests.support.model_ideals import INTENDED
 
 ALL = list(MODELS)
 WAYS_LIMIT = 3000
 
 models = st.sampled_from(list(MODELS.values()))
+intended = st.sampled_from(list(INTENDED.values()))
 histories = st.lists(steps, min_size=1, max_size=8)
 short_histories = st.lists(steps, min_size=1, max_size=5)
 
@@ -82,7 +84,7 @@ def test_states_are_what_they_say(sequence: list[Step], model: Model) -> None:
 @given(short_histories, st.sampled_from([name for name in ALL if name != "posix"]))
 def test_posix_allows_what_any_filesystem_may_do(sequence: list[Step], name: str) -> None:
     log = machine_after(sequence).log
-    states = crash_states(log, MODELS[name])
+    states = crash_states(log, INTENDED[name])
     if states.possible <= WAYS_LIMIT:
         trees = {state.digest: state.tree for state in states}
         assert all(allows(log, MODELS["posix"], tree) for tree in trees.values())
@@ -105,6 +107,15 @@ def test_an_ordered_filesystem_leaves_no_more_than_an_unordered_one(
 
 
 @settings(max_examples=100, deadline=None)
+@given(histories)
+def test_a_defect_of_a_kernel_takes_no_crash_state_away(sequence: list[Step]) -> None:
+    log = machine_after(sequence).log
+    if crash_states(log, MODELS["f2fs"]).possible <= WAYS_LIMIT:
+        meant, real = (trees_by_promises(log, each["f2fs"]) for each in (INTENDED, MODELS))
+        assert all(trees <= real[count] for count, trees in meant.items())
+
+
+@settings(max_examples=100, deadline=None)
 @given(histories, st.sampled_from(["posix", "ext4-ordered", "ext4-writeback", "xfs"]), st.data())
 def test_a_sync_less_loses_nothing_less(
     sequence: list[Step], name: str, data: st.DataObject
@@ -120,7 +131,7 @@ def test_a_sync_less_loses_nothing_less(
 
 
 @settings(max_examples=150, deadline=None)
-@given(histories, models)
+@given(histories, intended)
 def test_what_was_fsynced_is_whole_wherever_it_has_a_name(
     sequence: list[Step], model: Model
 ) -> None:

@@ -1,7 +1,9 @@
 """Litmus tests without a guest: the language, the variants, the conclusions."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -15,10 +17,11 @@ from crashsim.campaigns.litmus_result import (
     LitmusTestResult,
     SeenOutcome,
     UnseenOutcome,
+    together,
 )
 from crashsim.campaigns.results import MachineResult
 from crashsim.cli.main import app
-from crashsim.disk.state import CrashState
+from crashsim.disk.state import CrashState, TornWrite
 from crashsim.errors import UsageError
 from crashsim.machines.tree import Tree
 from crashsim.model.models import MODELS
@@ -173,6 +176,19 @@ def test_what_the_model_forbids_and_what_nobody_saw_is_told() -> None:
     assert tally.unmountable == 1
 
 
+def test_a_file_that_cannot_be_read_is_no_outcome_where_a_write_was_torn() -> None:
+    tally = Tally({variant.name: variant for variant in variants("f2fs")})
+    unreadable = observed("alone", "unreadable", Property.ATOMIC)
+    tally.add(CrashState(4, torn=frozenset({TornWrite(2, (1, 3))})), [unreadable])
+    assert tally.damaged == 1
+    assert compare(BY_NAME["create-fsync"], tally, model_of("f2fs")).seen == []
+
+    tally.add(CrashState(4, frozenset({2})), [unreadable])
+    assert tally.damaged == 1
+    (seen,) = compare(BY_NAME["create-fsync"], tally, model_of("f2fs")).seen
+    assert seen.allowed is False
+
+
 def test_without_a_model_nothing_is_forbidden() -> None:
     tally = Tally({variant.name: variant for variant in variants("ext4")})
     tally.add(CrashState(9), [observed("alone", "empty", Property.DURABLE)])
@@ -228,6 +244,56 @@ def test_exit_codes(
 
     assert ended.exit_code == code, ended.output
     assert words in " ".join(ended.output.split())
+
+
+def on(fs: str, given: LitmusResult, **changes: Any) -> LitmusResult:
+    filesystem = msgspec.structs.replace(given.filesystems[0], fs=fs)
+    return msgspec.structs.replace(given, filesystems=[filesystem], **changes)
+
+
+def write(path: Path, given: LitmusResult) -> str:
+    path.write_bytes(msgspec.json.encode(given))
+    return str(path)
+
+
+def test_results_of_several_runs_are_told_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = result(allowed=True)
+    monkeypatch.setattr(command, "choose_machine", lambda *_, **__: None)
+    monkeypatch.setattr(command, "run_litmus", lambda *_, **__: on("btrfs", given))
+    ext4, xfs = (write(tmp_path / fs, on(fs, given)) for fs in ("ext4", "xfs"))
+    page = tmp_path / "page.md"
+
+    ended = CliRunner().invoke(
+        app, ["litmus", "--add", ext4, "--add", xfs, "--markdown", str(page)]
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "| test | ext4 | xfs |" in page.read_text()
+
+    arguments = ["litmus", "--add", ext4, "--fs", "btrfs", "--markdown", str(page)]
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert "| test | ext4 | btrfs |" in page.read_text()
+
+
+@pytest.mark.parametrize(("other", "most"), [(2, 24), (100, 100), (None, None)])
+def test_budgets_may_differ(other: int | None, most: int | None) -> None:
+    given = result(allowed=True)
+
+    assert together([given, on("xfs", given, states_per_run=other)]).states_per_run == most
+
+
+def test_results_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    given = result(allowed=True)
+    ext4 = write(tmp_path / "ext4", on("ext4", given))
+    others = [
+        write(tmp_path / "seed", on("xfs", given, seed=1)),
+        ext4,
+        str(tmp_path / "missing"),
+    ]
+    for other in others:
+        ended = CliRunner().invoke(app, ["litmus", "--add", ext4, "--add", other])
+        assert isinstance(ended.exception, UsageError), other
 
 
 def test_the_markdown_tells_disturbed_and_forbidden_outcomes_apart() -> None:

@@ -11,6 +11,7 @@ from crashsim.model.simulated import Simulated
 from crashsim.model.states import CrashState, crash_states
 from crashsim.model.tree import File, Tree
 from tests.support.model_calls import NEW, append, overwrite, put, sync
+from tests.support.model_ideals import INTENDED
 
 ZEROS = bytes(len(NEW))
 ALL = list(MODELS)
@@ -18,7 +19,7 @@ IN_ORDER = ["ext4-ordered", "ext4-writeback", "xfs", "ntfs", "apfs"]
 
 
 def states(log: Log, model: str) -> list[CrashState]:
-    return list(crash_states(log, MODELS[model]))
+    return list(crash_states(log, INTENDED[model]))
 
 
 def outcomes(machine: Simulated, model: str, path: str = "f") -> set[bytes | None]:
@@ -416,6 +417,32 @@ def test_f2fs_may_have_a_name_and_no_data_while_the_fsync_is_under_way() -> None
     assert early
     assert all(not state.promises for state in early)
     assert after_promise(machine, "f2fs") == {NEW}
+
+
+def may_be_lost(machine: Simulated, path: str) -> bool:
+    """Whether f2fs, as its kernel is, may lose a file at this point."""
+    now = object()
+    machine.promise(now)
+    found = crash_states(machine.log, MODELS["f2fs"])
+    return any(now in state.promises and state.tree.content(path) != NEW for state in found)
+
+
+def test_f2fs_may_lose_the_first_fsync_after_a_checkpoint_until_the_next_sync() -> None:
+    """Seen on a real kernel, and in its source: docs/findings.md, section 8."""
+    machine = Simulated(Tree.of({"other": b"old"}))
+    put(machine, "f", fsync=True)
+    assert may_be_lost(machine, "f")
+    put(machine, "g", fsync=True)
+    assert not may_be_lost(machine, "f")
+    assert may_be_lost(machine, "g")
+    sync(machine, "/")
+    assert not may_be_lost(machine, "g")
+
+
+def test_f2fs_fsync_before_a_rename_keeps_the_rename_whole() -> None:
+    """The checkpoint that has the rename has the nodes of everything synced before it."""
+    found = crash_states(replaced(fsync_file=True).log, MODELS["f2fs"])
+    assert {state.tree.content("f") for state in found} == {b"old", NEW}
 
 
 def test_posix_directory_is_at_one_place() -> None:
