@@ -161,7 +161,8 @@ def _stop(number: int, _: object) -> None:
 def complain(error: StoreError | OSError) -> int:
     """Tell on standard error why a command failed, as git does; the exit code that goes with it."""
     if isinstance(error, OSError):
-        sys.stderr.write(f"fatal: {error.strerror}: {error.filename or 'an open file'}\n")
+        paths = [str(path) for path in (error.filename, error.filename2) if path is not None]
+        sys.stderr.write(f"fatal: {error.strerror}: {' -> '.join(paths) or 'standard output'}\n")
         return 128
     prefix = "" if isinstance(error, UsageError) else "fatal: "
     sys.stderr.write(f"{prefix}{error}\n")

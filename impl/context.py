@@ -1,15 +1,19 @@
 """What a command is given: where it runs, its streams, and the repository when it asks for it."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from impl.durability.port import Port
-from impl.durability.spawn import Children
 from impl.repository import Repository, discover
+
+if TYPE_CHECKING:  # Few commands start others.
+    from impl.durability.spawn import Children
 
 
 class Context:

@@ -169,8 +169,9 @@ class Repository:
             if transaction.is_doomed:
                 raise TransactionFailed("a part of this transaction failed: nothing was changed")
             transaction.commit()
-        except BaseException:
-            transaction.abort()
+        except BaseException as cause:
+            for failure in transaction.abort(cause):
+                _warn(f"cannot remove {failure.filename}: {failure.strerror}")
             raise
         finally:
             self._transaction = None

@@ -6,11 +6,13 @@ things happen is this module's: objects, packs with each .idx last, the multi-pa
 reflogs, references; then removals. The transaction's end is the only place that promises anything.
 
 If a transaction fails, its temporary files and locks are removed. What was already visible stays:
-up to the references that is only what nothing refers to yet.
+up to the references that is only what nothing refers to yet. But if what failed is a sync, objects
+that this transaction has just made visible go away again: their pages may be lost and look well
+until a reboot, and whoever stores the same content next would take them for stored.
 """
 
-import errno
 import os
+from functools import partial
 from typing import NamedTuple
 
 from impl.appends import Appends
@@ -22,9 +24,17 @@ from impl.durability.components import (
     phase_of,
 )
 from impl.durability.method import FsyncMethod
-from impl.durability.names import LOCK_SUFFIX, Names, Publication
+from impl.durability.names import (
+    LOCK_SUFFIX,
+    Names,
+    Publication,
+    remove_directory_if_empty,
+    try_each,
+    unlink_if_there,
+)
 from impl.durability.policy import Policy
 from impl.durability.port import Bytes, Port, write_all
+from impl.errors import SyncFailed
 
 
 class Staged(NamedTuple):
@@ -71,6 +81,8 @@ class RepoTransaction:
         self._locks: dict[str, None] = {}
         self._appends = Appends()
         self._removals: dict[str, bool] = {}
+        self._new_objects: list[str] = []
+        self._is_referred_to = False
         self._empty_directories: list[str] = []
         self.names = Names(port)
         self._method = method(self)
@@ -127,8 +139,9 @@ class RepoTransaction:
         lock = final + LOCK_SUFFIX
         if lock in self._locks or lock in self._drafts or final in self._pending:
             return
-        self.port.close(self.names.create_lock(lock, 0o666))
+        descriptor = self.names.create_lock(lock, 0o666)
         self._locks[lock] = None
+        self.port.close(descriptor)
 
     def stage(self, staged: Staged) -> None:
         """Take over a complete file, from `create` or `lock`, or made by the writer itself."""
@@ -139,11 +152,13 @@ class RepoTransaction:
         temporary = staged.temporary
         home = self._method.home(staged.component, staged.final, staged.bulk)
         if home != staged.final:
+            self._drafts[home] = staged._replace(temporary=home, descriptor=-1)
             self.names.give(staged.temporary, home, staged.publication)
+            del self._drafts[home]
             staged = staged._replace(temporary=home)
         earlier = self._pending.pop(staged.final, None)
         if earlier is not None and earlier.temporary != staged.temporary:
-            self._unlink_if_there(earlier.temporary)
+            unlink_if_there(self.port, earlier.temporary)
         if at_once:
             self._publish(staged)
         else:
@@ -152,9 +167,10 @@ class RepoTransaction:
 
     def discard(self, draft: Staged) -> None:
         """Give up a file from `create` or `lock`: it, or the lock, is gone at once."""
-        del self._drafts[draft.temporary]
+        self._drafts[draft.temporary] = draft._replace(descriptor=-1)
         self.port.close(draft.descriptor)
-        self._unlink_if_there(draft.temporary)
+        unlink_if_there(self.port, draft.temporary)
+        del self._drafts[draft.temporary]
 
     def write(
         self,
@@ -233,16 +249,26 @@ class RepoTransaction:
         removals = list(self._removals)
         self._method.removing(removals)
         for path in removals:
-            self._unlink_if_there(path)
+            unlink_if_there(self.port, path)
         for directory in self._empty_directories:
-            self._remove_directory_if_empty(directory)
+            remove_directory_if_empty(self.port, directory)
         self._method.removed([path for path, promised in self._removals.items() if promised])
-        self._release()
+        for failure in self._release():
+            raise failure
 
-    def abort(self) -> None:
-        """Remove what is not visible: temporaries, quarantine, locks."""
-        self._release()
-        self._method.aborted()
+    def abort(self, cause: BaseException) -> list[OSError]:
+        """Remove what is not visible: temporaries, quarantine, locks; the errors on the way.
+
+        :param cause: why; after SyncFailed, objects that nothing can refer to yet go, too.
+        """
+        failures = self._release()
+        if isinstance(cause, SyncFailed) and not self._is_referred_to:
+            failures += try_each(partial(unlink_if_there, self.port), self._new_objects)
+        try:
+            self._method.aborted()
+        except OSError as error:
+            failures.append(error)
+        return failures
 
     # Inside.
 
@@ -253,6 +279,7 @@ class RepoTransaction:
         elif phase is Phase.REFERENCES:
             files.sort(key=lambda file: file.component is not Component.REFLOG)
         self._method.publishing(phase, files)
+        self._is_referred_to = self._is_referred_to or (phase is not Phase.OBJECTS and bool(files))
         if phase is Phase.REFERENCES:
             self._appends.write(self.names)
         for file in files:
@@ -261,29 +288,24 @@ class RepoTransaction:
         self._method.published(phase, files)
 
     def _publish(self, file: Staged) -> None:
-        self.names.give(file.temporary, file.final, file.publication)
+        is_new = self.names.give(file.temporary, file.final, file.publication)
+        if is_new and file.component is Component.LOOSE_OBJECT:
+            self._new_objects.append(file.final)
 
-    def _release(self) -> None:
-        for draft in self._drafts.values():
-            if draft.descriptor >= 0:
-                self.port.close(draft.descriptor)
-        for path in (*self._drafts, *(file.temporary for file in self._pending.values())):
-            self._unlink_if_there(path)
-        for path in self._locks:
-            self._unlink_if_there(path)
+    def _release(self) -> list[OSError]:
+        """Close and remove all that is not published; the errors, which stop nothing.
+
+        What could not be removed is tried again by the next call.
+        """
+        opened = [draft.descriptor for draft in self._drafts.values() if draft.descriptor >= 0]
+        failures = try_each(self.port.close, opened)
+        staged = [file.temporary for file in self._pending.values()]
+        paths = [*self._drafts, *staged, *self._locks]
         self._drafts.clear()
         self._pending.clear()
-        self._locks.clear()
+        self._locks = dict.fromkeys(paths)
+        return failures + try_each(self._unlink_and_forget, paths)
 
-    def _unlink_if_there(self, path: str) -> None:
-        try:
-            self.port.unlink(path)
-        except FileNotFoundError:
-            return
-
-    def _remove_directory_if_empty(self, path: str) -> None:
-        try:
-            self.port.remove_directory(path)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
-                raise
+    def _unlink_and_forget(self, path: str) -> None:
+        unlink_if_there(self.port, path)
+        self._locks.pop(path, None)

@@ -2,8 +2,18 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of our own: they must be declared here, the first file that pytest reads."""
+    parser.addoption(
+        "--all-wrong-methods",
+        action="store_true",
+        help="tests/vm: every wrong fsync method in a guest (ten minutes and more without KVM)",
+    )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from crashsim.errors import UsageError
 from crashsim.oracles.protocol import Property
 from crashsim.workloads.impl import METHODS_GROUP, method_names
+from crashsim.workloads.method_files import look_in_working_directory
 
 
 class UnknownMethod(UsageError):
@@ -20,11 +21,15 @@ class Method:
 
     :ivar setting: the value of core.fsyncMethod that chooses it.
     :ivar claims: filesystem -> the properties that it says hold there.
+    :ivar covers_state: whether the claims are about HEAD's own file, too, which git never syncs.
+    :ivar given_by: who laid its sequence of syncs down, where that is not its to change.
     """
 
     name: str
     setting: str
     claims: Mapping[str, frozenset[Property]]
+    given_by: str = ""
+    covers_state: bool = False
 
 
 def find_method(name: str) -> Method:
@@ -44,6 +49,7 @@ def find_method(name: str) -> Method:
 
 def _method(name: str, setting: str, location: str) -> Method:
     module_name, _, class_name = location.partition(":")
+    look_in_working_directory()
     try:
         found = getattr(importlib.import_module(module_name), class_name)
         guarantee = found.guarantee
@@ -51,7 +57,13 @@ def _method(name: str, setting: str, location: str) -> Method:
             filesystem: frozenset(Property(each) for each in properties)
             for filesystem, properties in guarantee.items()
         }
-        return Method(str(found.name) if name == location else name, setting, claims)
+        return Method(
+            str(found.name) if name == location else name,
+            setting,
+            claims,
+            given_by=str(getattr(found, "given_by", "")),
+            covers_state=bool(getattr(found, "covers_state", False)),
+        )
     except (ImportError, AttributeError, ValueError) as error:
         raise UnknownMethod(
             f"{location} is no fsync method ({error}): a method is a class with a name and a "

@@ -1,8 +1,10 @@
 """`crashsim run --necessity`: which of a program's syncs does it need, on a real kernel?
 
 The nth call of one kind, in each process of one step, is made to return success without having any
-effect: strace(1), option --inject with retval. Then the workload is recorded and crashed as usual.
-What breaks that did not break before is what the call is for.
+effect: strace(1), option --inject with retval. Then the workload is recorded and crashed as usual,
+with the disturbances of the run, and, where nothing breaks, without them: what others sync reveals
+what is done in the wrong order, and saves what was not synced at all. What breaks that did not
+break before is what the call is for.
 """
 
 import tempfile
@@ -38,6 +40,11 @@ class SyncSite:
     ordinal: int
     paths: tuple[str, ...]
 
+    @property
+    def words(self) -> str:
+        """Of what, and which of the calls."""
+        return f"{', '.join(self.paths)} (no. {self.ordinal})"
+
 
 def needed_syncs(
     target: Target,
@@ -58,21 +65,21 @@ def needed_syncs(
     removals, states = [], 0
     with tempfile.TemporaryDirectory(prefix="crashsim-syncs-", dir=options.out) as scratch:
         quick = options.bare(Path(scratch))
+        ways = [quick, replace(quick, disturbances=())] if quick.disturbances else [quick]
         for done, site in enumerate(sites):
             progress("take syncs away", done, len(sites))
             steps = [omitting(site, step) for step in target.workload.steps]
-            result = run_campaign(with_steps(target, steps), quick, machine=machine).result
-            states += result.states.explored
-            kinds = {(finding.property, finding.rule) for finding in result.findings} - known
-            broken = {name for name, _ in kinds}
-            removals.append(
-                Removal(
-                    site.step,
-                    site.call,
-                    ", ".join(site.paths),
-                    {result.fs: [name.value for name in Property if name.value in broken]},
-                )
-            )
+            broken: set[str] = set()
+            for way in ways:
+                result = run_campaign(with_steps(target, steps), way, machine=machine).result
+                states += result.states.explored
+                kinds = {(finding.property, finding.rule) for finding in result.findings} - known
+                broken = {name for name, _ in kinds}
+                if broken:
+                    break
+            lost: list[str] = [name.value for name in Property if name.value in broken]
+            breaks = {options.filesystem.spelling: lost}
+            removals.append(Removal(site.step, site.call, site.words, breaks))
     return NecessityResult(target.name, removals, states)
 
 

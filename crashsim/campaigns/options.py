@@ -8,6 +8,7 @@ from crashsim.disk.profile import DEFAULT_PROFILE, DeviceProfile
 from crashsim.faults.disturbances import Disturbance
 from crashsim.machines.filesystems import Filesystem
 from crashsim.oracles.protocol import Property
+from crashsim.workloads.trouble import Fault
 
 Progress = Callable[[str, int, int], None]
 """Called as progress(what is going on, done, total); a total of 0 means that it is not known."""
@@ -29,6 +30,7 @@ class RunOptions:
     :ivar explain: False leaves out the explanations, which take one more run of the workload.
     :ivar shrink_seconds: what shrinking all findings of a run may take together.
     :ivar measure_cost: record once more without disturbances, to count the workload's own flushes.
+    :ivar fault: what fails while the workload runs.
     :ivar out: directory for recordings and bundles; made when missing.
     """
 
@@ -48,6 +50,7 @@ class RunOptions:
     explain: bool = True
     shrink_seconds: float = 60.0
     measure_cost: bool = True
+    fault: Fault | None = None
 
     def bare(self, out: Path) -> "RunOptions":
         """The same run below `out`, for its counts and kinds alone: findings stay as met."""

@@ -101,10 +101,108 @@ class Seconds(msgspec.Struct, frozen=True):
     total: float = 0.0
 
 
+class StepOutcomeResult(msgspec.Struct, frozen=True):
+    """How a step ended on a disk that fails: its exit code and the last line that it printed.
+
+    :ivar failed_requests: how many requests of the disk had failed by then.
+    """
+
+    step: str
+    code: int
+    said: str
+    failed_requests: int
+
+
+class FailedRequest(msgspec.Struct, frozen=True):
+    """A request that the disk failed, with EIO."""
+
+    operation: str
+    offset_bytes: int
+    length_bytes: int
+
+
+class FaultResult(msgspec.Struct, frozen=True):
+    """What came of a fault (`--fault`).
+
+    :ivar fault: as it was asked for.
+    :ivar outcomes: of the steps, up to the first that failed; the others were promised.
+    :ivar aftermath: what could not be read or synced when all was over.
+    :ivar reboot: violations of what had been promised, as a reboot without a power cut shows them.
+    :ivar inconclusive: why the reboot could not be judged; empty where it was.
+    """
+
+    fault: str
+    failed: list[FailedRequest]
+    outcomes: list[StepOutcomeResult]
+    aftermath: list[str]
+    reboot: list[str]
+    inconclusive: str = ""
+
+
+class LifeResult(msgspec.Struct, frozen=True):
+    """One life, and what its successor found of it.
+
+    :ivar step: the one that was under way when the power was cut; empty: the recovery was.
+    :ivar dropped: how many writes were lost; `torn` besides.
+    :ivar promises: how many were in force at the cut, those of the lives before counted as one.
+    :ivar held: how many of them still held.
+    :ivar sent: what the disk had been sent before the cut, by the recovery, too.
+    :ivar violations: `property: rule`.
+    :ivar tidied: what was tidied up before work went on, a word for each file.
+    :ivar fresh: it began with a new repository.
+    :ivar repository_bytes: size of all files of the git directory as the life found them.
+    """
+
+    number: int
+    step: str
+    cut: int
+    sent: LogResult
+    pending: int
+    dropped: int
+    torn: int
+    promises: int
+    held: int
+    violations: list[str]
+    tidied: list[str]
+    fresh: bool
+    repository_bytes: int
+    seconds: float
+
+
+class LiveResult(msgspec.Struct, frozen=True):
+    """What came of consecutive lives of one repository.
+
+    :ivar lives: how many were lived; each ended with a power cut.
+    :ivar repositories: how many it took: 1 where the first one is still alive.
+    :ivar promises: acknowledged before a cut, over all lives.
+    :ivar promises_held: of those, the ones that held after recovery.
+    :ivar lives_with_loss: lives after which some promise did not hold.
+    :ivar deepest_loss: how many promises one cut took at most, counted from the last one.
+    :ivar earlier_lost: lives after which something was lost that an earlier life had promised and
+        that had been recovered since.
+    :ivar tidied: why files were removed or cut between lives -> how many.
+    """
+
+    cut_at: str
+    sequence: str
+    lives: int
+    cuts: int
+    repositories: int
+    promises: int
+    promises_held: int
+    lives_with_loss: int
+    deepest_loss: int
+    earlier_lost: int
+    tidied: dict[str, int]
+    each: list[LifeResult]
+
+
 class RunResult(msgspec.Struct, frozen=True):
     """One run.
 
     `flushes_cost` counts the FLUSH requests of the workload alone, recorded without disturbances.
+    `live` is there for live cuts: one state was looked at after each life then. `fault` is there
+    for a disk that failed.
     """
 
     target: str
@@ -121,6 +219,8 @@ class RunResult(msgspec.Struct, frozen=True):
     inconclusive: int = 0
     flushes_cost: int | None = None
     disturbances: list[str] = []
+    live: LiveResult | None = None
+    fault: FaultResult | None = None
     schema: str = "crashsim.run/1"
 
 

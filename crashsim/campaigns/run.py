@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from crashsim.campaigns.explaining import Explainer, Snapshots
+from crashsim.campaigns.faulty import fault_result
 from crashsim.campaigns.findings import Case, make_cases
 from crashsim.campaigns.options import Progress, RunOptions, no_progress
 from crashsim.campaigns.payload import PayloadMachine
@@ -36,6 +37,7 @@ from crashsim.machines.protocol import Machine
 from crashsim.machines.select import choose_machine
 from crashsim.workloads.figures import figures
 from crashsim.workloads.git import GitWorkload
+from crashsim.workloads.origin import Enough, Origin
 from crashsim.workloads.record import record
 
 RECORDING = "recording"
@@ -136,6 +138,11 @@ def run_campaign(
             explainer = Explainer(recorded, target, options, machine, snapshots)
             cases = make_cases(recorded, decider, exploration, explainer, directory, progress)
         result = _result(target, options, machine, recorded, exploration, cases, cost)
+        if options.fault is not None:
+            told = fault_result(
+                options.fault, options, recorded, decider, machine, directory / RECORDING
+            )
+            result = msgspec.structs.replace(result, fault=told)
     result = msgspec.structs.replace(result, seconds=watch.result())
     return RunOutcome(result, cases, target.oracle, target.payload, directory)
 
@@ -181,11 +188,16 @@ def record_target(
     directory: Path,
     progress: Progress,
     snapshots: Snapshots | None = None,
+    *,
+    origin: Origin | None = None,
+    enough: Enough = lambda _name, _log: False,
 ) -> None:
     """Record the target's workload in `directory`, with how it was made.
 
     :param snapshots: takes the trees after each step. Without it the recording is a quiet one,
         without disturbances and promises: good for counting what the workload alone does.
+    :param origin: as `record` takes it.
+    :param enough: as `record` takes it.
     """
     disturbances = () if snapshots is None else options.disturbances
     promise = None
@@ -199,6 +211,10 @@ def record_target(
         disturbances=disturbances,
         seed=options.seed,
         promise=promise,
+        latency=options.profile.latency,
+        origin=origin,
+        enough=enough,
+        fault=None if snapshots is None else options.fault,
         progress=progress,
     )
     details = {

@@ -1,19 +1,19 @@
 """The store under a persistence model: every crash of a few operations, judged as git."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from crashsim.machines.tree import Node, NodeKind, Tree
+from crashsim.campaigns.simulated_judge import REPOSITORY, Judge, Trees
 from crashsim.model import tree as model_tree
-from crashsim.model.operations import Log, Promise
+from crashsim.model.bystander import WithBystander
+from crashsim.model.operations import Log
 from crashsim.model.persistence import Model
+from crashsim.model.simulated import Simulated
 from crashsim.model.states import CrashState, crash_states
-from crashsim.oracles.git import GitOracle, encode_promise, snapshot
-from crashsim.oracles.protocol import Moment, Property, Violation
-from crashsim.workloads.simulated import WORKTREE, Call, StoreMachine, StoreOperation
+from crashsim.oracles.git import encode_promise, snapshot
+from crashsim.oracles.protocol import Property, Violation
+from crashsim.workloads.simulated import Call, StoreMachine, StoreOperation
 
-REPOSITORY = "repo/.git"
 STATES_LIMIT = 4_000
 """Of one log: up to here all states, beyond a sample of so many."""
 
@@ -25,12 +25,18 @@ class SimulatedRun:
     :ivar log: with one promise after each operation.
     :ivar since: number of the first operation of the log that is to be crashed.
     :ivar commands: of each command the number of its first operation, and its name, in order.
+    :ivar last: the numbers of what was done during the last of the operations.
+    :ivar foreign: the numbers of the syncs of a bystander.
+    :ivar judge: knows the promises, and what it has judged before.
     """
 
     operations: tuple[StoreOperation, ...]
     log: Log
     since: int
     commands: tuple[tuple[int, str], ...]
+    last: range
+    foreign: frozenset[int]
+    judge: Judge = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -63,41 +69,6 @@ class ModelVerdict:
     failures: dict[tuple[Property, str], ModelFailure] = field(default_factory=dict)
 
 
-class Trees:
-    """Turns the model's trees into those that oracles read, each file's content hashed once."""
-
-    def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._nodes: dict[int, Node] = {}
-        self._contents: dict[str, bytes] = {}
-
-    def of(self, tree: model_tree.Tree) -> Tree:
-        """The same tree."""
-        nodes = {path: self._node(node) for path, node in sorted(tree.nodes.items())}
-        return Tree(nodes, self._contents)
-
-    def _node(self, node: model_tree.Node) -> Node:
-        known = self._nodes.get(node.digest)
-        if known is None:
-            known = self._nodes[node.digest] = self._made(node)
-        return known
-
-    def _made(self, node: model_tree.Node) -> Node:
-        match node:
-            case model_tree.Directory():
-                return Node(NodeKind.DIRECTORY, node.mode)
-            case model_tree.Symlink():
-                return Node(NodeKind.SYMLINK, 0o777, 0, _digest(node.content.encode()))
-            case model_tree.File():
-                digest = _digest(node.content)
-                self._contents[digest] = node.content
-                return Node(NodeKind.FILE, node.mode, len(node.content), digest)
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
-
-
 def base_repository(
     call: Call, ref_format: str = "files", object_format: str = "sha1"
 ) -> model_tree.Tree:
@@ -115,24 +86,38 @@ def run_operations(
     trees: Trees,
     *,
     crash_in_last: bool = False,
+    bystander: bool = False,
+    keeps_local_changes: bool = False,
 ) -> SimulatedRun:
     """Make the operations one after the other, each with its promise.
 
     :param crash_in_last: only crashes during and after the last operation are of interest: those
         before are crashes of the shorter sequence.
+    :param bystander: meanwhile another program syncs directories: see `WithBystander`.
+    :param keeps_local_changes: what is in the working tree, without the stash that the last
+        operation makes or applies, must be there or in that stash.
 
     Raises OperationFailed.
     """
-    store = StoreMachine(call, settings, base)
+    store = StoreMachine(call, settings, base, start=WithBystander if bystander else Simulated)
     machine = store.machine
     promise_state(store, trees, "base")
-    since = 0
+    first = 0
     for number, operation in enumerate(operations, 1):
-        if crash_in_last and number == len(operations):
-            since = len(machine.operations)
+        first = len(machine.operations)
         store.do(operation)
         promise_state(store, trees, f"{number}: {operation.name}", operation)
-    return SimulatedRun(tuple(operations), machine.log, since, tuple(store.commands))
+    log, last = machine.log, range(first, len(machine.operations))
+    judge = Judge(log, trees, (base, machine.tree()) if keeps_local_changes else None)
+    return SimulatedRun(
+        tuple(operations),
+        log,
+        first if crash_in_last else 0,
+        tuple(store.commands),
+        last,
+        frozenset(machine.bystander) if isinstance(machine, WithBystander) else frozenset(),
+        judge,
+    )
 
 
 def promise_state(
@@ -151,21 +136,9 @@ def promise_state(
     store.machine.promise(text)
 
 
-def oracle_of(log: Log) -> GitOracle:
-    """Judges crashes of a log by the promises that are in it."""
-    history = tuple(str(each.value) for each in log.operations if isinstance(each, Promise))
-    return GitOracle(history, REPOSITORY, WORKTREE.strip("/"), exercise_every=0)
-
-
-def judge(oracle: GitOracle, state: CrashState, trees: Trees) -> list[Violation]:
-    """What is broken in a crash state of the oracle's log."""
-    return oracle.judge(trees.of(state.tree), Moment(tuple(map(str, state.promises))))
-
-
 def explore_run(
     run: SimulatedRun,
     model: Model,
-    trees: Trees,
     verdict: ModelVerdict,
     *,
     log: Log | None = None,
@@ -176,10 +149,9 @@ def explore_run(
 
     :param log: another log than the run's own: with a sync taken out.
     """
-    oracle = oracle_of(run.log)
     states = crash_states(log or run.log, model, limit=states_limit, seed=seed, since=run.since)
     for state in states:
-        found = judge(oracle, state, trees)
+        found = run.judge(state)
         for name in {violation.property for violation in found}:
             verdict.broken[name] = verdict.broken.get(name, 0) + 1
         for violation in found:

@@ -16,7 +16,7 @@ from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.protocol import Oracle
 from crashsim.workloads.command import CommandWorkload, command_workload
 from crashsim.workloads.git import GIT_DIRECTORY, REMOTE, REPOSITORY, GitWorkload
-from crashsim.workloads.git_steps import sequence
+from crashsim.workloads.git_steps import GitStep, sequence
 from crashsim.workloads.protocol import Step, Workload
 from crashsim.workloads.registry import TargetOptions, make_target
 
@@ -92,15 +92,25 @@ def choose_target(
     assert isinstance(workload, GitWorkload)
     return Target(
         workload,
-        {"kind": "git", "git_directory": GIT_DIRECTORY, "worktree": REPOSITORY, "others": [REMOTE]},
-        promise=_git_promise(workload),
+        git_oracle([REMOTE]),
+        promise=git_promise(sequence(workload.sequence), [REMOTE]),
         options=options,
     )
 
 
-def _git_promise(workload: GitWorkload) -> Promise:
-    """What is promised after each step: what both repositories hold then."""
-    steps = {step.name: step for step in sequence(workload.sequence)}
+def git_oracle(others: Sequence[str]) -> Mapping[str, Any]:
+    """How to judge the git workload's repository, and `others` on the same filesystem."""
+    return {
+        "kind": "git",
+        "git_directory": GIT_DIRECTORY,
+        "worktree": REPOSITORY,
+        "others": list(others),
+    }
+
+
+def git_promise(taken: Sequence[GitStep], others: Sequence[str]) -> Promise:
+    """What is promised after each step: what the repositories hold then."""
+    steps = {step.name: step for step in taken}
 
     def promise(name: str, tree: Tree) -> str:
         step = steps.get(name)  # None for the set-up
@@ -109,7 +119,7 @@ def _git_promise(workload: GitWorkload) -> Promise:
             snapshot(tree, GIT_DIRECTORY),
             unnoted_between=() if step is None else step.unnoted_between,
             one_transaction=step is not None and step.one_transaction,
-            others={REMOTE: snapshot(tree, REMOTE)},
+            others={other: snapshot(tree, other) for other in others},
         )
 
     return promise

@@ -6,32 +6,39 @@ A claim stands only where neither breaks it; the result says how much was looked
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from crashsim.campaigns.matrix import Cell, run_matrix
 from crashsim.campaigns.methods import Method
-from crashsim.campaigns.options import Progress, no_progress
+from crashsim.campaigns.options import Progress, RunOptions, no_progress
 from crashsim.campaigns.results import RunResult
+from crashsim.campaigns.run import RunOutcome
+from crashsim.campaigns.simulated_judge import Trees
 from crashsim.campaigns.simulated_store import (
     ModelFailure,
     ModelVerdict,
     SimulatedRun,
-    Trees,
     base_repository,
     explore_run,
     run_operations,
     sequences,
 )
+from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.campaigns.validation import (
     Counterexample,
     FilesystemValidation,
     ModelResult,
     OperationCost,
     ValidationResult,
+    broken_by_the_method,
 )
+from crashsim.machines.filesystems import parse_filesystem
+from crashsim.machines.protocol import Machine
 from crashsim.model.models import model_named
 from crashsim.model.operations import Promise, Scope, Sync
 from crashsim.oracles.protocol import Property
+from crashsim.workloads.registry import TargetOptions
 from crashsim.workloads.simulated import OPERATIONS, PROGRAM, Call, StoreOperation, program
 
 POSIX = "posix"
@@ -76,7 +83,7 @@ def validate_in_model(
     results = []
     for done, filesystem in enumerate(checked):
         progress(f"model of {filesystem}", done, len(checked))
-        verdict = crash_runs(runs, MODELS_OF_FILESYSTEMS[filesystem], trees, options)
+        verdict = crash_runs(runs, MODELS_OF_FILESYSTEMS[filesystem], options)
         results.append(_judged(filesystem, method, _model_result(verdict, len(runs)), []))
     return ValidationResult(
         method.name,
@@ -85,6 +92,43 @@ def validate_in_model(
         options.seed,
         time.perf_counter() - started,
     )
+
+
+def validate_on_kernels(
+    method: Method,
+    filesystems: Iterable[str],
+    sequences: Iterable[str],
+    options: RunOptions,
+    machine: Machine,
+    finished: Callable[[RunOutcome], RunResult] = lambda outcome: outcome.result,
+    progress: Progress = no_progress,
+) -> list[RunResult]:
+    """Record and crash the store's workloads in guests, on each filesystem that has a kernel.
+
+    :param sequences: of git steps (`git_steps.SEQUENCES`).
+    :param options: of every run but for its filesystem; `bare` is enough to judge.
+    :param finished: as of `run_matrix`.
+
+    Raises UnknownSequence and what `run_matrix` raises.
+    """
+    cells = [
+        Cell(
+            choose_target(
+                "impl",
+                None,
+                None,
+                CommandChoice(),
+                TargetOptions(
+                    fsync="all", method=method.setting, sequence=sequence, seed=options.seed
+                ),
+            ),
+            parse_filesystem(filesystem),
+        )
+        for filesystem in filesystems
+        if filesystem != POSIX
+        for sequence in sequences
+    ]
+    return run_matrix(cells, options, machine, progress, finished)
 
 
 def with_runs(
@@ -112,8 +156,7 @@ def method_runs(
     method: Method, call: Call, trees: Trees, options: ModelOptions
 ) -> list[SimulatedRun]:
     """Every sequence of operations, made with the method."""
-    base = base_repository(call)
-    settings = ("core.fsync=all", f"core.fsyncMethod={method.setting}")
+    base, settings = base_repository(call), sync_settings(method)
     return [
         run_operations(call, base, settings, operations, trees, crash_in_last=True)
         for length in range(1, options.length + 1)
@@ -121,16 +164,19 @@ def method_runs(
     ]
 
 
+def sync_settings(method: Method) -> tuple[str, ...]:
+    """The settings under which a method's claims are to hold: everything synced, its way."""
+    return "core.fsync=all", f"core.fsyncMethod={method.setting}"
+
+
 def crash_runs(
-    runs: Iterable[SimulatedRun], model_name: str, trees: Trees, options: ModelOptions
+    runs: Iterable[SimulatedRun], model_name: str, options: ModelOptions
 ) -> ModelVerdict:
     """Crash all of them under one model."""
     model = model_named(model_name)
     verdict = ModelVerdict(model_name)
     for run in runs:
-        explore_run(
-            run, model, trees, verdict, states_limit=options.states_limit, seed=options.seed
-        )
+        explore_run(run, model, verdict, states_limit=options.states_limit, seed=options.seed)
     return verdict
 
 
@@ -179,7 +225,7 @@ def _judged(
 ) -> FilesystemValidation:
     broken = {name for name, count in model.broken.items() if count}
     for run in runs:
-        broken |= {name for name, counts in run.properties.items() if counts.violations}
+        broken |= broken_by_the_method(run)
     claims = [name for name in Property if name in method.claims.get(filesystem, frozenset())]
     return FilesystemValidation(
         filesystem,

@@ -3,6 +3,7 @@
 import msgspec
 
 from crashsim.campaigns.results import RunResult
+from crashsim.oracles.protocol import Blame
 
 
 class Counterexample(msgspec.Struct, frozen=True):
@@ -77,3 +78,12 @@ class ValidationResult(msgspec.Struct, frozen=True):
     def confirmed(self) -> bool:
         """Whether every claim held."""
         return not any(each.refuted for each in self.filesystems)
+
+
+def broken_by_the_method(run: RunResult) -> frozenset[str]:
+    """The properties that a run on a real kernel broke, but for what the filesystem is to blame
+    for: one that does not mount after a torn write of its own breaks no method's claim."""
+    blamed = {each.property for each in run.findings if each.blame != Blame.FILESYSTEM.value}
+    return frozenset(
+        name for name, counts in run.properties.items() if counts.violations and name in blamed
+    )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from crashsim.disk.profile import PROFILES
 from crashsim.errors import UsageError
 from crashsim.oracles.protocol import Property
 
@@ -43,7 +44,10 @@ TimeLimitOption = Annotated[
 ]
 DeviceOption = Annotated[
     str,
-    typer.Option(help="Device profile: what the disk may lose and tear; see docs/crash-states.md."),
+    typer.Option(
+        help="Device profile: what the disk may lose and tear, and how long it takes; one of "
+        f"{', '.join(PROFILES)}. See docs/crash-states.md."
+    ),
 ]
 
 DEFAULT_OUT = Path("crashsim-out")

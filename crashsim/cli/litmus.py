@@ -4,10 +4,11 @@ import tempfile
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from crashsim.campaigns.litmus import LitmusOptions, run_litmus
-from crashsim.campaigns.litmus_result import LitmusResult
+from crashsim.campaigns.litmus_result import LitmusResult, together
 from crashsim.cli.arguments import (
     EXIT_INCONCLUSIVE,
     EXIT_VIOLATION,
@@ -20,6 +21,7 @@ from crashsim.cli.arguments import (
     StatesOption,
     read_states,
 )
+from crashsim.cli.failed_syncs import failed_syncs
 from crashsim.cli.image import build_progress
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.errors import UsageError
@@ -46,6 +48,17 @@ def litmus(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the recordings in a new directory.")
     ] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Tell an earlier run's --json along; without --fs nothing new is run.",
+        ),
+    ] = None,
+    failed_sync: Annotated[
+        bool,
+        typer.Option("--failed-sync", help="Instead: what is fsync worth after it has failed?"),
+    ] = False,
     json_file: JsonOption = None,
 ) -> int:
     """Run small named tests on real filesystems and print which outcomes they had.
@@ -53,17 +66,31 @@ def litmus(
     --states counts for each test in each variant. Exits 1 when a filesystem shows an outcome that
     its persistence model does not allow: the model is wrong then.
 
-    Example: crashsim litmus --fs ext4 --fs btrfs replace create-two-fsync-one
+    Examples:
+
+      crashsim litmus --fs ext4 --fs btrfs replace create-two-fsync-one
+
+      crashsim litmus --fs ext4 --fs xfs --failed-sync
     """
     tests = choose_tests(names or ())
-    filesystems = [parse_filesystem(each) for each in fs or ["ext4"]]
+    filesystems = [parse_filesystem(each) for each in fs or ([] if add else ["ext4"])]
     if len({each.spelling for each in filesystems}) != len(filesystems):
         raise UsageError("the same --fs is given twice")
+    if failed_sync:
+        if names or add or markdown or keep:
+            raise UsageError("--failed-sync goes with --fs, --machine, --kernel and --json only")
+        with build_progress() as building:
+            chosen = choose_machine(machine, ImageSpec(kernel=kernel), progress=building)
+        return failed_syncs(chosen, filesystems, json_file)
+    results = [_read(path) for path in add or ()]
     options = LitmusOptions(states=read_states(states), seed=seed, jobs=jobs)
-    with build_progress() as building:
-        chosen = choose_machine(machine, ImageSpec(kernel=kernel), progress=building)
-    with tempfile.TemporaryDirectory(prefix="crashsim-litmus-") as scratch, watching() as bar:
-        result = run_litmus(chosen, filesystems, tests, keep or Path(scratch), options, bar)
+    if filesystems:
+        with build_progress() as building:
+            chosen = choose_machine(machine, ImageSpec(kernel=kernel), progress=building)
+        with tempfile.TemporaryDirectory(prefix="crashsim-litmus-") as scratch, watching() as bar:
+            place = keep or Path(scratch)
+            results.append(run_litmus(chosen, filesystems, tests, place, options, bar))
+    result = together(results)
     write_json(result, json_file)
     if str(json_file) != "-":
         stdout().print(render_litmus(result))
@@ -72,6 +99,16 @@ def litmus(
     if any(each.forbidden for each in result.filesystems):
         return EXIT_VIOLATION
     return EXIT_INCONCLUSIVE if any(each.inconclusive for each in result.filesystems) else 0
+
+
+def _read(path: Path) -> LitmusResult:
+    try:
+        result = msgspec.json.decode(path.read_bytes(), type=LitmusResult)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(f"{path} is no result of crashsim litmus: {error}") from error
+    if not result.filesystems:
+        raise UsageError(f"{path} has no filesystem in it")
+    return result
 
 
 def _write_markdown(result: LitmusResult, page: Path) -> None:

@@ -6,9 +6,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from crashsim.campaigns.cut_at import parse_cut_at
 from crashsim.campaigns.fewer_steps import FewerSteps, fewer_steps
+from crashsim.campaigns.live_run import LiveOptions, run_live
 from crashsim.campaigns.needed_syncs import needed_syncs
 from crashsim.campaigns.options import RunOptions
+from crashsim.campaigns.results import RunResult
 from crashsim.campaigns.run import run_campaign
 from crashsim.campaigns.targets import CommandChoice, Target, choose_target
 from crashsim.cli.arguments import (
@@ -34,10 +37,13 @@ from crashsim.disk.profile import parse_profile
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
 from crashsim.machines.filesystems import parse_filesystem
+from crashsim.report.faults import render_fault
+from crashsim.report.live import render_live
 from crashsim.report.necessity import render_necessity
 from crashsim.report.publish import publish
 from crashsim.report.tables import render_run
 from crashsim.workloads.registry import TargetOptions
+from crashsim.workloads.trouble import parse_fault
 
 EXAMPLES = """
 Examples:
@@ -47,6 +53,8 @@ Examples:
   crashsim run --payload examples/config-writer --check config-check -- config-write --naive
 
   crashsim run --target git --fs btrfs --fsync all --states 1000 --json result.json
+
+  crashsim run --target impl --fs xfs --fsync all --method paired-syncfs --cut live --cuts 200
 """
 
 
@@ -103,6 +111,24 @@ def run(
     necessity: Annotated[
         bool, typer.Option("--necessity", help="Take each sync away and say what breaks then.")
     ] = False,
+    cut: Annotated[
+        str, typer.Option(help="replay: explore a recording; live: go on after each power cut.")
+    ] = "replay",
+    cuts: Annotated[
+        int,
+        typer.Option(min=1, max=100_000, help="Live: how many lives, if --time-limit allows them."),
+    ] = 20,
+    cut_at: Annotated[
+        str,
+        typer.Option(metavar="WHERE", help="Live: moment (seeded), mark:STEP, write:N or flush:N."),
+    ] = "moment",
+    fault: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT",
+            help="Errors meanwhile: write:N flush:N read:N (add :lasting), sectors:A-B, free:KIB.",
+        ),
+    ] = None,
     out: OutOption = DEFAULT_OUT,
     json_file: JsonOption = None,
 ) -> int:
@@ -111,6 +137,11 @@ def run(
         raise UsageError(f"unknown engine {engine!r}: crashsim has local")
     if fs is not None and len(fs) != 1:
         raise UsageError("run takes one --fs; for several, use crashsim matrix")
+    live = _live_options(cut, cuts, cut_at, sequence)
+    if (live or fault) and (shrink_steps or necessity):
+        raise UsageError("--shrink-steps and --necessity go with --cut replay, and without --fault")
+    if live and fault:
+        raise UsageError("--fault goes with --cut replay")
     options = RunOptions(
         filesystem=parse_filesystem((fs or ["ext4"])[0]),
         out=out,
@@ -125,6 +156,9 @@ def run(
         jobs=jobs,
         prune=prune,
         shrink=shrink,
+        fault=None if fault is None else parse_fault(fault),
+        measure_cost=fault is None,
+        explain=fault is None,
     )
     chosen = _target(
         target,
@@ -136,18 +170,25 @@ def run(
         TargetOptions(
             fsync=fsync,
             method=method,
-            sequence=sequence,
+            sequence=sequence if live is None else "default",
             ref_format=ref_format,
             object_format=object_format,
             seed=seed,
         ),
     )
     with watching() as progress:
-        outcome = run_campaign(chosen, options, progress)
+        if live is None:
+            outcome = run_campaign(chosen, options, progress)
+        else:
+            outcome = run_live(chosen, options, live, progress)
     result = publish(outcome)
     write_json(result, json_file)
     tables = stderr if str(json_file) == "-" else stdout()
     tables.print(render_run(result))
+    if result.live is not None:
+        tables.print(render_live(result.live))
+    if result.fault is not None:
+        tables.print(render_fault(result.fault))
     if shrink_steps and result.findings:
         with watching() as progress:
             fewer = fewer_steps(chosen, result.findings[0], options, progress)
@@ -155,12 +196,30 @@ def run(
     if necessity:
         with watching() as progress:
             tables.print(render_necessity(needed_syncs(chosen, result, options, progress)))
-    if any(counts.violations for counts in result.properties.values()):
-        return EXIT_VIOLATION
-    return EXIT_INCONCLUSIVE if result.inconclusive else 0
+    return _exit_code(result)
 
 
 run.__doc__ = f"{run.__doc__}\n{EXAMPLES}"
+
+
+def _live_options(cut: str, cuts: int, cut_at: str, sequence: str) -> LiveOptions | None:
+    """What `--cut live` asks for; None for `--cut replay`."""
+    if cut == "live":
+        return LiveOptions(cuts, parse_cut_at(cut_at), sequence)
+    if cut != "replay":
+        raise UsageError(f"unknown --cut {cut!r}: take replay or live")
+    if cut_at != "moment":
+        raise UsageError("--cut-at goes with --cut live")
+    return None
+
+
+def _exit_code(result: RunResult) -> int:
+    reboot = result.fault
+    broken = any(counts.violations for counts in result.properties.values())
+    if broken or (reboot is not None and reboot.reboot):
+        return EXIT_VIOLATION
+    open_questions = result.inconclusive or (reboot is not None and reboot.inconclusive)
+    return EXIT_INCONCLUSIVE if open_questions else 0
 
 
 def _print_fewer(fewer: FewerSteps, tables: Console) -> None:

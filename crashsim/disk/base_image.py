@@ -2,6 +2,8 @@
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,8 @@ import numpy.typing as npt
 
 from crashsim.disk.request import PAGE_BYTES
 from crashsim.errors import InfrastructureError, UsageError
+
+_COPY_BYTES = 1 << 20
 
 
 class BaseUnreadable(UsageError):
@@ -36,10 +40,8 @@ class BaseImage:
     def pages(self) -> npt.NDArray[np.int64]:
         """The pages that may hold other bytes than zeroes, ascending: no hole of the file."""
         parts = [np.zeros(0, np.int64)]
-        offset = 0
-        while (extent := self._next_extent(offset)) is not None:
-            start, offset = extent
-            parts.append(np.arange(start // PAGE_BYTES, -(-offset // PAGE_BYTES)))
+        for start, end in self.extents():
+            parts.append(np.arange(start // PAGE_BYTES, -(-end // PAGE_BYTES)))
         return np.unique(np.concatenate(parts))
 
     def read_into(self, offset_bytes: int, buffer: memoryview) -> None:
@@ -59,6 +61,13 @@ class BaseImage:
         """Close the file."""
         self._file.close()
 
+    def extents(self) -> Iterator[tuple[int, int]]:
+        """First byte and the one after the last of each part that is no hole, ascending."""
+        offset = 0
+        while (extent := self._next_extent(offset)) is not None:
+            yield extent
+            offset = extent[1]
+
     def _next_extent(self, offset: int) -> tuple[int, int] | None:
         if offset >= self._size:
             return None
@@ -69,3 +78,18 @@ class BaseImage:
                 return None
             raise
         return start, os.lseek(self._file.fileno(), start, os.SEEK_HOLE)
+
+
+def copy_image(source: Path, target: Path) -> None:
+    """Copy an image into the new file `target`, its holes as holes.
+
+    Raises BaseUnreadable, BaseReadFailed, and OSError where `target` cannot be written.
+    """
+    size = source.stat().st_size
+    with closing(BaseImage(source, size)) as image, target.open("xb") as output:
+        for start, end in image.extents():
+            for offset in range(start, end, _COPY_BYTES):
+                piece = bytearray(min(_COPY_BYTES, end - offset))
+                image.read_into(offset, memoryview(piece))
+                os.pwrite(output.fileno(), piece, offset)
+        output.truncate(size)

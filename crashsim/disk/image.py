@@ -59,14 +59,19 @@ class ImageIndex:
         self.profile = profile
         self.size_bytes = log.size_bytes
         self._base = None if base is None else BaseImage(base, log.size_bytes)
-        base_pages = np.zeros(0, np.int64) if self._base is None else self._base.pages()
-        self.history = History.build(log.requests, base_pages)
+        self._base_pages = np.zeros(0, np.int64) if self._base is None else self._base.pages()
+        self.history = History.build(log.requests, self._base_pages)
         # Views whose items are plain ints: single look-ups in an array are slow.
         self._operation: memoryview = log.requests.operation.data
         self._offset: memoryview = log.requests.offset_bytes.data
         self._data_offset: memoryview = log.requests.data_offset.data
         self._identities = Identities(self)
         self.resolve = lru_cache(maxsize=64)(self._resolve)
+
+    def pages(self) -> Int64s:
+        """The pages that may hold something else than zeroes in some state, ascending."""
+        written = self.history.sectors.astype(np.int64) // SECTORS_PER_PAGE
+        return np.unique(np.concatenate((self._base_pages, written)))
 
     @property
     def has_base(self) -> bool:

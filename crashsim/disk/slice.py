@@ -1,11 +1,11 @@
 """Cutting a recording down to what replaying one crash takes."""
 
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 
+from crashsim.disk.base_image import copy_image
 from crashsim.disk.log import Log
 from crashsim.disk.log_format import (
     DATA_NAME,
@@ -42,7 +42,7 @@ def slice_recording(
             sliced = Recording.create(target, recording.manifest)
             _copy_events(log, min(log.event_count, cut + later_events), target)
             if recording.base is not None:
-                shutil.copyfile(recording.base, target / BASE_NAME)
+                copy_image(recording.base, target / BASE_NAME)
         except OSError as error:
             kind = RecordingDiskFull if error.errno in DISK_FULL_ERRNOS else RecordingFailed
             raise kind(f"cannot write {target}: {error.strerror}: make room") from error

@@ -17,7 +17,7 @@ from crashsim.machines.hardware import CRASH_DISK_BYTES
 from crashsim.machines.protocol import Guest, Machine
 from crashsim.machines.tree import NodeKind
 from crashsim.workloads.protocol import Step, Workload, WorkloadFailed
-from crashsim.workloads.record import ROOT, SLOT
+from crashsim.workloads.session import ROOT, SLOT
 
 TRACE_BYTES_MAX = 64 << 20
 _OUTPUT = "/run/crashsim-trace"

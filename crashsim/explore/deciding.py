@@ -219,7 +219,7 @@ class Decider:
             outcome = Outcome(recovery.tree)
         else:
             key = recovery.mount_error
-            outcome = Outcome(None, _does_not_mount(recovery))
+            outcome = Outcome(None, does_not_mount(recovery))
         if SAME_TREE not in self.prunings:
             return outcome
         with self._lock:
@@ -262,7 +262,8 @@ def _why(reason: Inconclusive) -> str:
     return str(reason) or "the check gave no answer"
 
 
-def _does_not_mount(recovery: Recovery) -> Violation:
+def does_not_mount(recovery: Recovery) -> Violation:
+    """What a recovery without a tree violates."""
     return Violation(
         Property.RECOVERABLE,
         "does-not-mount",

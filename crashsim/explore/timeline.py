@@ -12,7 +12,7 @@ from crashsim.disk.log import NEVER, Log
 from crashsim.disk.profile import DeviceProfile
 from crashsim.disk.request import PAGE_BYTES, Operation
 from crashsim.disk.state import CrashState
-from crashsim.workloads.marks import START, is_reserved
+from crashsim.workloads.marks import AFTERMATH, START, is_reserved
 
 Int64s = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class Timeline:
     :ivar promise_positions: event positions of the marks that are promises, ascending.
     :ivar promises: their texts.
     :ivar start: the first cut to explore.
-    :ivar end: the last cut: the number of events in the log.
+    :ivar end: the last cut: the number of events in the log, up to its aftermath if it has one.
     """
 
     writes: Int64s
@@ -64,6 +64,7 @@ class Timeline:
         requests = log.requests
         writes = np.flatnonzero(requests.changes_media)
         promises = [mark for mark in log.marks if not is_reserved(mark.text)]
+        ends = [mark.position for mark in log.marks if mark.text == AFTERMATH]
         starts = [mark.position + 1 for mark in log.marks if mark.text == START]
         return cls(
             writes=writes,
@@ -75,7 +76,7 @@ class Timeline:
             promise_positions=np.array([mark.position for mark in promises], np.int64),
             promises=tuple(mark.text for mark in promises),
             start=starts[0] if starts else 0,
-            end=log.event_count,
+            end=ends[0] if ends else log.event_count,
         )
 
     def pending_rows(self, cut: int) -> Int64s:

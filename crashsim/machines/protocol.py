@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.server import Disk
 from crashsim.machines.tree import Tree
 
@@ -85,8 +86,11 @@ class Guest(Protocol):
 
     info: MachineInfo
 
-    def attach(self, slot: int, disk: Disk) -> None:
-        """Back disk `slot` by `disk` from now on. The guest must not have it mounted."""
+    def attach(self, slot: int, disk: Disk, latency: Latency = NO_LATENCY) -> None:
+        """Back disk `slot` by `disk` from now on. The guest must not have it mounted.
+
+        :param latency: how long the disk lets the guest wait.
+        """
 
     def run(
         self,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.nbd import NbdServer, socket_pair
 from crashsim.disk.recording_disk import NullDisk
 from crashsim.disk.server import Disk
@@ -70,11 +71,11 @@ class QemuGuest(AgentGuest):
             self._resources.callback(self._channel.close)
             self._resources = self._resources.pop_all()
 
-    def attach(self, slot: int, disk: Disk) -> None:
+    def attach(self, slot: int, disk: Disk, latency: Latency = NO_LATENCY) -> None:
         """Back disk `slot` by `disk` from now on. The guest must not have it mounted."""
         if disk.size_bytes != CRASH_DISK_BYTES:
             raise UsageError(f"a crash disk has {CRASH_DISK_BYTES} bytes, not {disk.size_bytes}")
-        self._disks[slot].replace(disk)
+        self._disks[slot].replace(disk, latency)
 
     @property
     def monitor(self) -> Monitor:

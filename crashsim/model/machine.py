@@ -31,6 +31,7 @@ class Inode:
 
     :ivar mode: permission bits.
     :ivar was_emptied: truncated to nothing, and no descriptor closed since.
+    :ivar dirty_since: the first write that no sync has made durable yet; None: there is none.
     """
 
     number: int
@@ -42,6 +43,7 @@ class Inode:
     parent: int = ROOT_INODE
     descriptors: int = 0
     was_emptied: bool = False
+    dirty_since: int | None = None
     access_ns: int = 0
     modification_ns: int = 0
     change_ns: int = 0
@@ -126,10 +128,12 @@ class Machine:
         """What happened since the start."""
         return Log(self.base, tuple(self.operations))
 
-    def record(self, make: Callable[[int], Operation]) -> None:
-        """Add the operation that `make` gives for the next number to the log."""
-        self.operations.append(make(self._next_number))
+    def record(self, make: Callable[[int], Operation]) -> int:
+        """Add the operation that `make` gives for the next number to the log; that number."""
+        number = self._next_number
+        self.operations.append(make(number))
         self._next_number += 1
+        return number
 
     def tick(self) -> int:
         """The time of day; no two are equal."""

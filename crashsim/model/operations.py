@@ -145,6 +145,26 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedSync:
+    """A sync that returned an error. The pages that it was to write are clean now: nobody will.
+
+    :ivar lost: (inode, number of a change): the data of that change and of later ones of this
+        inode may never reach the disk, whatever later syncs say.
+    """
+
+    number: int
+    scope: Scope
+    inode: int
+    path: str
+    lost: tuple[tuple[int, int], ...]
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.scope.value} {self.path} fails"
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """What the program said must hold from here on."""
 
@@ -158,7 +178,7 @@ class Promise:
 
 
 FileChange: TypeAlias = Write | Resize | ChangeMode
-Operation: TypeAlias = Entry | FileChange | Close | Sync | Promise
+Operation: TypeAlias = Entry | FileChange | Close | Sync | FailedSync | Promise
 
 
 @dataclass(frozen=True, slots=True)

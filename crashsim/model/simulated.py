@@ -9,6 +9,7 @@ from crashsim.model.names import NameCalls
 from crashsim.model.operations import (
     ChangeMode,
     Close,
+    FailedSync,
     Promise,
     Resize,
     Scope,
@@ -157,7 +158,11 @@ class Simulated(NameCalls):
         content[offset : offset + len(taken)] = taken
         file.position = offset + len(taken)
         inode.modification_ns = inode.change_ns = self.tick()
-        self.record(lambda number: Write(number, inode.number, file.path, offset, taken, size))
+        number = self.record(
+            lambda number: Write(number, inode.number, file.path, offset, taken, size)
+        )
+        if inode.dirty_since is None:
+            inode.dirty_since = number
         return len(taken)
 
     def truncate(self, descriptor: int, length: int) -> None:
@@ -222,6 +227,28 @@ class Simulated(NameCalls):
         inode = file.inode
         is_directory = inode.entries is not None
         self.record(lambda number: Sync(number, scope, inode.number, file.path, is_directory))
+        if scope is not Scope.PAGES:
+            for each in self._synced(inode, scope):
+                each.dirty_since = None
+
+    def _synced(self, inode: Inode, scope: Scope) -> list[Inode]:
+        return list(self.inodes.values()) if scope is Scope.FILESYSTEM else [inode]
+
+    def fail_sync(self, descriptor: int, scope: Scope) -> None:
+        """A sync that fails, to be followed by its error: what it was to write is dropped.
+
+        As Linux does it: the pages are marked clean, so that a later fsync(2) returns 0 without
+        writing them, while read(2) still shows them. What each filesystem does: docs/io-errors.md.
+        """
+        file = self._file(descriptor)
+        inode = file.inode
+        lost = []
+        for each in self._synced(inode, scope):
+            if each.dirty_since is not None:
+                lost.append((each.number, each.dirty_since))
+                each.dirty_since = None
+        gone = tuple(lost)
+        self.record(lambda number: FailedSync(number, scope, inode.number, file.path, gone))
 
     def fsync(self, descriptor: int) -> None:
         """fsync(2)."""

@@ -7,6 +7,7 @@ from random import Random
 
 from crashsim.model.contents import PIECES_DEFAULT, Lost
 from crashsim.model.history import Files
+from crashsim.model.lost_pages import LostPages
 from crashsim.model.namespace import Namespace
 from crashsim.model.operations import Entry, Log, Operation, Promise, Sync
 from crashsim.model.persistence import Model
@@ -162,10 +163,11 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
     """
     tracker, files, names = model.start(log), Files(log.base, model.data), Namespace(log.base)
     entries: deque[Entry] = deque()
+    lost_pages = LostPages()
     promises = least_cut = 0
 
     def space_at(cut: int, under_way: Sync | None) -> Space:
-        worlds = tracker.worlds(cut, under_way)
+        worlds = lost_pages.limit(tracker.worlds(cut, under_way))
         files.settle(worlds.world(worlds.count - 1))
         settled = tracker.settled
         while entries and entries[0].number < settled:
@@ -186,6 +188,7 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
             least_cut = cut + 1
         tracker.observe(operation)
         files.observe(operation)
+        lost_pages.observe(operation)
         _keep(entries, operation)
     yield space_at(cut + 1, None)
 

@@ -19,7 +19,7 @@ def render_necessity(result: NecessityResult) -> ConsoleRenderable:
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    for name in ("in", "call", "of", *filesystems):
+    for name in ("in", "call", "of", "after", *filesystems):
         table.add_column(name, overflow="fold")
     previous = ""
     for each in result.removals:
@@ -27,7 +27,8 @@ def render_necessity(result: NecessityResult) -> ConsoleRenderable:
             "" if each.operation == previous else printable(each.operation),
             each.call,
             printable(each.path),
-            *(_cell(each, name) for name in filesystems),
+            printable(each.after),
+            *(_cell(result, each, name) for name in filesystems),
         )
         previous = each.operation
     return Group(table, _summary(result))
@@ -37,40 +38,59 @@ def necessity_markdown(result: NecessityResult) -> str:
     """The same as a table of Markdown, with its score."""
     filesystems = _filesystems(result)
     lines = [
-        f"### {result.method}: {_score(result)}",
+        f"### {result.method}: {score(result)}",
         "",
-        f"| in | call | of | {' | '.join(filesystems)} |",
-        f"|{'---|' * (3 + len(filesystems))}",
+        f"| in | call | of | after | {' | '.join(filesystems)} |",
+        f"|{'---|' * (4 + len(filesystems))}",
     ]
     for each in result.removals:
-        cells = [", ".join(each.breaks.get(name, [])) or "·" for name in filesystems]
+        cells = [_told(each, name) or "·" for name in filesystems]
+        if not each.needed and result.given_by:
+            cells = [f"kept: {result.given_by}"] * len(filesystems)
         path = printable(each.path).replace("|", "\\|")
-        lines.append(f"| {each.operation} | {each.call} | `{path}` | {' | '.join(cells)} |")
+        after = f"`{printable(each.after)}`" if each.after else ""
+        lines.append(
+            f"| {each.operation} | {each.call} | `{path}` | {after} | {' | '.join(cells)} |"
+        )
     return "\n".join(lines) + "\n"
+
+
+def _told(removal: Removal, filesystem: str) -> str:
+    """What breaks there; a dagger where it takes a bystander."""
+    broken = ", ".join(removal.breaks.get(filesystem, []))
+    return f"{broken} †" if broken and removal.by_bystander else broken
 
 
 def _filesystems(result: NecessityResult) -> list[str]:
     return list(dict.fromkeys(name for each in result.removals for name in each.breaks))
 
 
-def _cell(removal: Removal, filesystem: str) -> Text:
-    broken = removal.breaks.get(filesystem, [])
+def _cell(result: NecessityResult, removal: Removal, filesystem: str) -> Text:
+    broken = _told(removal, filesystem)
     if broken:
-        return Text(", ".join(broken), "red")
-    return Text("·", "dim" if removal.needed else "bold yellow")
+        return Text(broken, "red")
+    return Text("·", "bold yellow" if removal in result.dispensable else "dim")
 
 
-def _score(result: NecessityResult) -> str:
+def score(result: NecessityResult) -> str:
+    """How many of a method's syncs are shown to be needed, and what of the others."""
     needed = len(result.removals) - len(result.unneeded)
-    return f"{needed} of {counted(len(result.removals), 'sync')} shown to be needed"
+    text = f"{needed} of {counted(len(result.removals), 'sync')} shown to be needed"
+    if result.given_by and result.unneeded:
+        text += f", {len(result.unneeded)} kept: the sequence is {result.given_by}'s"
+    return text
 
 
 def _summary(result: NecessityResult) -> Text:
-    text = Text(f"{_score(result)}; {counted(result.states, 'crash state')}")
-    for each in result.unneeded:
+    text = Text(f"{score(result)}; {counted(result.states, 'crash state')}")
+    if any(each.needed and each.by_bystander for each in result.removals):
+        text.append("\n  †: where another program syncs directories of the repository meanwhile")
+    for each in result.dispensable:
+        what = f"{each.call} of {printable(each.path)}"
+        after = f" after {printable(each.after)}" if each.after else ""
         text.append(
-            f"\n  nothing broke without {each.call} of {printable(each.path)} in "
-            f"{printable(each.operation)}",
-            "yellow",
+            f"\n  nothing broke without {what}{after} in {printable(each.operation)}", "yellow"
         )
+    for filesystem, broken in result.refuted.items():
+        text.append(f"\n✗ {filesystem}: {', '.join(broken)} broke with all syncs", "bold red")
     return text

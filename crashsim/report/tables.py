@@ -16,6 +16,7 @@ from rich.text import Text
 
 from crashsim.campaigns.results import Finding, MatrixResult, PropertyResult, RunResult
 from crashsim.oracles.protocol import Property
+from crashsim.report.live import live_words
 from crashsim.report.picture import SVG_FORMAT, TERMINAL_THEME
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
 from crashsim.report.words import code_spans, counted, printable, seconds_in_words
@@ -175,6 +176,8 @@ def run_facts(run: RunResult) -> list[tuple[str, str]]:
     ]
     if run.flushes_cost is not None:
         facts.insert(2, ("cost", f"{counted(run.flushes_cost, 'flush', 'flushes')} undisturbed"))
+    if run.live is not None:
+        facts.insert(1, ("lives", live_words(run.live)))
     return [(name, printable(words)) for name, words in facts if words]
 
 

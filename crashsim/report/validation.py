@@ -7,9 +7,9 @@ from rich.text import Text
 
 from crashsim.campaigns.validation import (
     Counterexample,
-    FilesystemValidation,
     OperationCost,
     ValidationResult,
+    broken_by_the_method,
 )
 from crashsim.report.tables import PROPERTIES
 from crashsim.report.words import counted, printable
@@ -44,25 +44,32 @@ def _verdicts(result: ValidationResult) -> Table:
         table.add_row(
             Text(each.fs, "bold cyan"),
             Text(f"model: {each.model.distinct:,}"),
-            *(_cell(each, name, each.model.broken.get(name, 0)) for name in PROPERTIES),
+            *(
+                _cell(each.model.broken.get(name, 0), name in each.claims, name in each.claims)
+                for name in PROPERTIES
+            ),
         )
         for run in each.runs:
-            counts = run.properties
+            counts, broken = run.properties, broken_by_the_method(run)
             table.add_row(
                 Text(""),
                 Text(f"kernel: {run.states.explored:,}"),
                 *(
-                    _cell(each, name, counts[name].violations if name in counts else 0)
+                    _cell(
+                        counts[name].violations if name in counts else 0,
+                        name in each.claims,
+                        name in each.claims and name in broken,
+                    )
                     for name in PROPERTIES
                 ),
             )
     return table
 
 
-def _cell(each: FilesystemValidation, name: str, broken: int) -> Text:
+def _cell(broken: int, claimed: bool, refuted: bool) -> Text:
     if not broken:
-        return Text("·", _GREEN if name in each.claims else _QUIET)
-    return Text(f"{broken:,}", _RED if name in each.claims else _YELLOW)
+        return Text("·", _GREEN if claimed else _QUIET)
+    return Text(f"{broken:,}", _RED if refuted else _YELLOW)
 
 
 def _costs(costs: list[OperationCost]) -> Table:

@@ -23,6 +23,8 @@ REMOTE = "remote.git"
 STAGE = "/run/crashsim-git"
 """In the guest's memory: configuration, home, new files, and the repository to fetch from."""
 
+BYTECODE = ".pyc"
+
 _PREPARE_SECONDS = 300.0
 
 _INIT = """
@@ -82,8 +84,9 @@ class GitWorkload:
         """The repositories; of the working tree, digests are enough."""
         return self.git_directories
 
-    def prepare(self, guest: Guest, root: str) -> None:
-        """Make both repositories, and everything outside of the filesystem that the steps use."""
+    def stage(self, guest: Guest) -> None:
+        """Put everything into the guest's memory that the steps use, for repositories that are
+        there already."""
         staged = {
             f"{group}/{path}": content
             for group, files in self.staged.items()
@@ -91,11 +94,15 @@ class GitWorkload:
         }
         configuration = self.options.configuration().encode()
         put_files(guest, STAGE, {"home/.gitconfig": configuration, **staged, **self.program})
-        script = _INIT
-        if self.has_upstream:
-            script += _INIT_UPSTREAM
-        if self.program:
-            script += _COMPILE
+        if self.program and not any(path.endswith(BYTECODE) for path in self.program):
+            self._run(guest, _COMPILE, "/")
+
+    def prepare(self, guest: Guest, root: str) -> None:
+        """Make both repositories, and everything outside of the filesystem that the steps use."""
+        self.stage(guest)
+        self._run(guest, _INIT + _INIT_UPSTREAM if self.has_upstream else _INIT, root)
+
+    def _run(self, guest: Guest, script: str, root: str) -> None:
         result = guest.run(
             ["sh", "-ec", script, "sh", root],
             env={**self.environment, "FORMATS": self._formats, "STAGE_ROOT": STAGE},
@@ -145,14 +152,15 @@ def git_workload(
         options=options or GitOptions(),
         files=files,
         seed=seed,
-        steps=tuple(_step(step) for step in steps),
+        steps=tuple(as_step(step) for step in steps),
         staged=staged,
         environment=_environment(),
         has_upstream=has_upstream,
     )
 
 
-def _step(step: git_steps.GitStep) -> Step:
+def as_step(step: git_steps.GitStep) -> Step:
+    """The step with its place: run in the repository, its files in `$STAGE`."""
     script = f'STAGE="{STAGE}/{step.name}"; {step.script}'
     return Step(step.name, ("sh", "-ec", script), REPOSITORY)
 

@@ -71,6 +71,17 @@ _MOVE_REFS = GitStep(
     "'delete refs/archive/c' | git update-ref --stdin",
     one_transaction=True,
 )
+# Long enough that something else happens before its end.
+_CREATE_MANY = GitStep(
+    "create-many",
+    r"seq 24 | sed 's,.*,create refs/heads/many/& HEAD,' | git update-ref --stdin",
+    one_transaction=True,
+)
+_MOVE_MANY = GitStep(
+    "move-many",
+    r"seq 24 | sed 's,.*,update refs/heads/many/& HEAD~1,' | git update-ref --stdin",
+    one_transaction=True,
+)
 _TAG = GitStep("tag", "git tag -a -m tag v1")
 _DELETE_BRANCH = GitStep("delete-branch", "git branch -q -D topic/b")
 _NEW_BRANCH = GitStep("new-branch", "git switch -q -c topic/new")
@@ -118,11 +129,17 @@ SEQUENCES: Mapping[str, Sequence[GitStep]] = MappingProxyType(
         ),
         "commit": (*_TWO_COMMITS, _COMMIT_ALL),
         "stash": (_add(1), _commit(1), _stash(1), _stash(2), _STASH_POP),
+        # Once each of what the model tries (`simulated.OPERATIONS`).
+        "each": (
+            *(_add(1), _commit(1), _CREATE_REFS, _TAG, _PACK_REFS, _stash(1), _STASH_POP),
+            *(_repack(1), _MIDX, _GC),
+        ),
         "gc": (_add(1), _commit(1), _repack(1), _add(2), _commit(2), _repack(2), _COMMIT_ALL, _GC),
         "refs": (
             *_TWO_COMMITS,
             *(_CREATE_REFS, _TAG, _PACK_REFS, _MOVE_REFS, _SWITCH, _SWITCH_BACK, _DELETE_BRANCH),
         ),
+        "many-refs": (*_TWO_COMMITS, _CREATE_MANY, _MOVE_MANY),
         "packs": (
             *(_add(1), _commit(1), _repack(1), _UNPACK, _INDEX_PACK),
             *(_MIDX, _MIDX_REPACK, _MIDX_EXPIRE),

@@ -6,14 +6,18 @@ repository that it works in is made by real git, as for the git workload.
 
 import importlib.metadata
 import importlib.util
+import io
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from crashsim.errors import UsageError
+from crashsim.machines.protocol import Guest
 from crashsim.workloads.git import STAGE, GitWorkload, git_workload
-from crashsim.workloads.git_options import GitOptions
-from crashsim.workloads.protocol import Step
+from crashsim.workloads.git_options import DEFAULT, GitOptions
+from crashsim.workloads.method_files import method_files
+from crashsim.workloads.protocol import Step, WorkloadFailed
 from crashsim.workloads.staging import PAYLOAD_ENVIRONMENT
 
 METHODS_GROUP = "crashsim.fsync_methods"
@@ -21,8 +25,9 @@ METHODS_GROUP = "crashsim.fsync_methods"
 
 _PACKAGE = "impl"
 _STORE = "store"
+_ARCHIVE_BYTES_MAX = 32 << 20
 _SITE = f"{STAGE}/{_STORE}"
-_PRELUDE = f'git() {{ python3 -m {_PACKAGE} "$@"; }}; '
+_RUN = f"python3 -m {_PACKAGE}"
 
 
 class StoreNotInstalled(UsageError):
@@ -36,30 +41,75 @@ def method_names() -> tuple[str, ...]:
     )
 
 
+def is_location(method: str) -> bool:
+    """Whether a value of core.fsyncMethod is MODULE:CLASS and not an installed name."""
+    module, _, name = method.partition(":")
+    return name.isidentifier() and all(part.isidentifier() for part in module.split("."))
+
+
 def impl_workload(
     sequence: str = "default", *, options: GitOptions | None = None, files: int = 8, seed: int = 0
 ) -> GitWorkload:
     """The steps of a sequence, run by the reference store. The arguments are `git_workload`'s.
 
-    Raises UnknownSequence, StoreNotInstalled.
+    Raises UnknownSequence, StoreNotInstalled, MethodNotFound.
     """
     workload = git_workload(sequence, options=options, files=files, seed=seed)
+    method = workload.options.method
     return replace(
         workload,
         name=_PACKAGE,
-        steps=[_run_by_the_store(step) for step in workload.steps],
+        steps=[run_by_the_store(step, method) for step in workload.steps],
         environment={**workload.environment, **PAYLOAD_ENVIRONMENT, "PYTHONPATH": _SITE},
-        program=_package(),
+        program={**store_package(), **_of_others(method)},
     )
 
 
-def _run_by_the_store(step: Step) -> Step:
+def with_bytecode(workload: GitWorkload, guest: Guest) -> GitWorkload:
+    """The workload with its program compiled, which takes a guest several seconds, once for all.
+
+    For a workload without a program of its own, the workload itself.
+    """
+    if not workload.program:
+        return workload
+    workload.stage(guest)
+    result = guest.run(["tar", "-cC", STAGE, _STORE], output_limit_bytes=_ARCHIVE_BYTES_MAX)
+    if result.returncode != 0:
+        raise WorkloadFailed(workload.name, "compiling the program", result)
+    with tarfile.open(fileobj=io.BytesIO(result.stdout)) as archive:
+        files = {
+            member.name: extracted.read()
+            for member in archive
+            if (extracted := archive.extractfile(member)) is not None
+        }
+    return replace(workload, program={**workload.program, **files})
+
+
+def run_by_the_store(step: Step, method: str = DEFAULT) -> Step:
+    """A step of the git workload, its `git` being the store.
+
+    :param method: core.fsyncMethod. The store takes MODULE:CLASS from its command line only.
+    """
     *shell, script = step.argv
-    return replace(step, argv=(*shell, _PRELUDE + script))
+    setting = f" -c core.fsyncMethod={method}" if is_location(method) else ""
+    return replace(step, argv=(*shell, f'git() {{ {_RUN}{setting} "$@"; }}; {script}'))
 
 
-def _package() -> Mapping[str, bytes]:
-    """The store's files and its metadata, which tells its methods, below `_STORE`."""
+def _of_others(method: str) -> Mapping[str, bytes]:
+    """The files of a method that is not the store's own, below `_STORE`. Raises MethodNotFound."""
+    location = method
+    for entry in importlib.metadata.entry_points(group=METHODS_GROUP, name=method):
+        location = entry.value
+    if not is_location(location) or location.startswith(f"{_PACKAGE}."):
+        return {}
+    return {f"{_STORE}/{path}": content for path, content in method_files(location).items()}
+
+
+def store_package() -> Mapping[str, bytes]:
+    """The store's files and its metadata, which tells its methods, below `store/`.
+
+    Raises StoreNotInstalled.
+    """
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
         raise StoreNotInstalled(

@@ -14,6 +14,8 @@ START = '{"crashsim":"start"}'
 """Exploration begins here: everything before it was made durable."""
 END = '{"crashsim":"end"}'
 """The workload ended here; what follows only brings out every write that was still due."""
+AFTERMATH = '{"crashsim":"aftermath"}'
+"""Exploration ends here: what is promised behind it never was, and says only what was visible."""
 FAILED = '{"crashsim":"failed"}'
 """The recording was given up here."""
 

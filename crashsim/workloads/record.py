@@ -10,73 +10,34 @@ A recording goes through these phases, each of which is in the log:
    report can say which one was missing. Then the guest is killed: nobody needs it to unmount.
 
 Whatever goes wrong, the log up to then stays readable.
+
+On a disk that fails (`Fault`) the first step that fails is the last; instead of 5 the filesystem is
+read and synced as far as it goes.
+
+A recording may also go on with the disk that another one left (`Origin`): the set-up is a recovery
+then. One that ends with that has no START mark.
 """
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import msgspec
 
-from crashsim.disk.log_writer import LogWriter
+from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.recording import Manifest, Recording
 from crashsim.disk.recording_disk import RecordingDisk
-from crashsim.errors import CrashsimError, InfrastructureError
-from crashsim.faults.disturbances import (
-    EXCLUDE,
-    IN_GUEST,
-    Disturbance,
-    Kind,
-    find,
-    pauses_seconds,
-    slow_down,
-)
-from crashsim.machines.failures import AgentError, MountFailed
-from crashsim.machines.filesystems import BadMountOption, Filesystem
+from crashsim.errors import CrashsimError
+from crashsim.faults.disturbances import Disturbance
+from crashsim.machines.filesystems import Filesystem
 from crashsim.machines.hardware import CRASH_DISK_BYTES
-from crashsim.machines.protocol import CommandResult, Guest, Machine
-from crashsim.machines.tree import Tree
-from crashsim.workloads.marks import END, FAILED, START, checked_promise, step_mark
-from crashsim.workloads.protocol import CommandNotStarted, Step, Workload, WorkloadFailed
-
-SLOT = 0
-ROOT = f"/mnt/{SLOT}"
-
-PREPARED = "prepare"
-"""The name under which the promise is asked for that holds from START on."""
-
-Promise = Callable[[str, Tree], str]
-"""promise(name of a step, the tree after it) -> text of a mark that says what holds from then on.
-
-The tree is the whole filesystem, with contents below the workload's `collect` prefixes.
-"""
-
-Progress = Callable[[str, int, int], None]
-"""progress(what is going on, done, total); a total of 0 means that it is not known."""
-
-_QUIET_SECONDS = 0.2
-_QUIET_SECONDS_MAX = 10.0
-
-_NOT_STARTED = frozenset({"ENOENT", "EACCES", "ENOEXEC", "ENOTDIR"})
-"""execve(2): there is no such program, or it is none."""
-
-
-class GuestCommandFailed(InfrastructureError):
-    """A command that crashsim itself runs in the guest failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Time, so that tests need not wait for it."""
-
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-def no_progress(_phase: str, _done: int, _total: int) -> None:
-    """Show nothing."""
+from crashsim.machines.protocol import Machine
+from crashsim.workloads.marks import FAILED
+from crashsim.workloads.origin import Enough, Origin
+from crashsim.workloads.protocol import Workload
+from crashsim.workloads.session import SLOT, Clock, Progress, Promise, Session, no_progress
+from crashsim.workloads.trouble import Fault
 
 
 def record(
@@ -88,6 +49,10 @@ def record(
     disturbances: Sequence[Disturbance] = (),
     seed: int = 0,
     promise: Promise | None = None,
+    latency: Latency = NO_LATENCY,
+    origin: Origin | None = None,
+    enough: Enough = lambda _name, _log: False,
+    fault: Fault | None = None,
     progress: Progress = no_progress,
     clock: Clock | None = None,
 ) -> Recording:
@@ -98,6 +63,11 @@ def record(
     :param seed: kept in the manifest; the workload and the disturbances have it already.
     :param promise: asked after the set-up and after each step. Leave it out for workloads that make
         their promises themselves, and where nobody will ask what was promised.
+    :param latency: how long the disk lets the guest wait.
+    :param origin: go on with the base image in `directory` instead of a fresh filesystem.
+    :param enough: asked after each step.
+    :param fault: what fails once the workload has begun. The first step that fails is the last one
+        then; how each ended is in the manifest (`trouble`).
 
     Raises WorkloadFailed when the program under test fails by itself, BadMountOption for options
     that the kernel does not take, BadPromise for a promise that cannot be kept in a log,
@@ -109,25 +79,38 @@ def record(
     recording = Recording.create(directory, manifest)
     with (
         recording.writer() as writer,
-        closing(RecordingDisk(writer, CRASH_DISK_BYTES)) as disk,
+        closing(RecordingDisk(writer, CRASH_DISK_BYTES, recording.base)) as disk,
         machine.start() as guest,
     ):
         booted = clock.monotonic()
-        session = _Session(guest, writer, workload, filesystem, disturbances, promise, clock)
+        trouble = None if fault is None else fault.trouble(disk)
+        session = Session(
+            guest,
+            writer,
+            workload,
+            filesystem,
+            disturbances,
+            promise,
+            clock,
+            origin,
+            enough,
+            trouble,
+        )
         try:
-            guest.attach(SLOT, disk)
+            guest.attach(SLOT, (trouble and trouble.disk) or disk, latency)
             session.record(progress)
         except CrashsimError:
             # When the log is what failed, this raises why: the guest's trouble only came of it.
             writer.mark(FAILED)
             raise
         info = guest.info
+    told = {} if trouble is None else {"trouble": trouble.told()}
     seconds = {"boot": booted - started, "record": clock.monotonic() - booted}
     return recording.with_manifest(
         msgspec.structs.replace(
             manifest,
             machine=asdict(info),
-            details={**manifest.details, "seconds": seconds, "complete": True},
+            details={**manifest.details, **told, "seconds": seconds, "complete": True},
         )
     )
 
@@ -152,118 +135,3 @@ def _manifest(
             "complete": False,
         },
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """One recording under way, in a guest that has its crash disk."""
-
-    guest: Guest
-    writer: LogWriter
-    workload: Workload
-    filesystem: Filesystem
-    disturbances: Sequence[Disturbance]
-    promise: Promise | None
-    clock: Clock
-
-    def record(self, progress: Progress) -> None:
-        """All phases."""
-        steps = self.workload.steps
-        progress("set-up", 0, len(steps))
-        self._set_up()
-        self.writer.mark(START)
-        self._keep_promise(PREPARED)
-        for disturbance in self.disturbances:
-            if disturbance.kind in IN_GUEST:
-                self.guest.disturb(disturbance.specification(ROOT))
-        commit = find(self.disturbances, Kind.COMMIT)
-        pauses = pauses_seconds(commit, len(steps)) if commit else [0.0] * len(steps)
-        for number, (step, pause) in enumerate(zip(steps, pauses, strict=True)):
-            progress(step.name, number, len(steps))
-            self._take_step(number, step)
-            self.clock.sleep(pause)
-        self.writer.mark(END)
-        progress("epilogue", len(steps), len(steps))
-        self.guest.calm()
-        self._sync()
-
-    def _set_up(self) -> None:
-        short_commit = find(self.disturbances, Kind.COMMIT) is not None
-        self.guest.format(SLOT, self.filesystem.fstype, self.filesystem.mkfs_argv)
-        self._mount(short_commit)
-        if short_commit:
-            for setting in self.filesystem.short_commit_settings:
-                _run(self.guest, _SET, setting.path, setting.value)
-        self.workload.prepare(self.guest, ROOT)
-        self._sync()
-
-    def _mount(self, short_commit: bool) -> None:
-        try:
-            self.guest.mount(self.filesystem.mount(SLOT, short_commit=short_commit))
-        except MountFailed as error:
-            if not self.filesystem.mount_options:
-                raise
-            raise BadMountOption(
-                f"this kernel does not mount a fresh {self.filesystem.fstype} with "
-                f"{','.join(self.filesystem.mount_options)} ({error.errno_name}): check the options"
-            ) from error
-
-    def _take_step(self, number: int, step: Step) -> None:
-        self.writer.mark(step_mark(step.name))
-        slow = find(self.disturbances, Kind.SLOW)
-        argv = slow_down(slow, step.argv, number) if slow else step.argv
-        try:
-            result = self._run_step(step, argv)
-        except AgentError as error:
-            if error.errno_name not in _NOT_STARTED:
-                raise
-            raise CommandNotStarted(
-                f"workload {self.workload.name}: {step.name}: cannot start {step.argv[0]!r} in the "
-                f"guest ({error.errno_name}): is it in the image, or in --payload's bin/?"
-            ) from error
-        if result.timed_out or result.returncode != 0:
-            raise WorkloadFailed(self.workload.name, step.name, result)
-        self._keep_promise(step.name)
-
-    def _run_step(self, step: Step, argv: Sequence[str]) -> CommandResult:
-        return self.guest.run(
-            argv,
-            cwd=f"{ROOT}/{step.directory}".rstrip("/"),
-            env=self.workload.environment,
-            timeout_seconds=step.timeout_seconds,
-            on_mark=lambda text: _mark_promise(self.writer, text),
-        )
-
-    def _keep_promise(self, name: str) -> None:
-        """Promise what the tree holds now, through the page cache, as its user sees it."""
-        if self.promise is not None:
-            tree = self.guest.tree(ROOT, exclude=EXCLUDE, collect=self.workload.collect)
-            _mark_promise(self.writer, self.promise(name, tree))
-
-    def _sync(self) -> None:
-        """Make everything durable and wait until the disk is quiet.
-
-        Twice, since the first sync of a log-structured or copy-on-write filesystem may itself leave
-        work behind (freed space to give back) that only the next one writes.
-        """
-        for _ in range(2):
-            _run(self.guest, 'sync -f "$1"', ROOT)
-        seen = -1
-        deadline = self.clock.monotonic() + _QUIET_SECONDS_MAX
-        while seen != self.writer.event_count and self.clock.monotonic() < deadline:
-            seen = self.writer.event_count
-            self.clock.sleep(_QUIET_SECONDS)
-
-
-_SET = 'for file in $1; do printf %s "$2" >"$file"; done'
-
-
-def _run(guest: Guest, script: str, *arguments: str) -> None:
-    result = guest.run(["sh", "-euc", script, "sh", *arguments])
-    if result.returncode != 0:
-        told = result.stderr.decode("utf-8", "replace").strip()
-        raise GuestCommandFailed(f"in the guest, {script!r} failed: {told}")
-
-
-def _mark_promise(writer: LogWriter, text: str) -> None:
-    writer.mark(checked_promise(text))

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from crashsim.errors import UsageError
 from crashsim.workloads.git import git_workload
 from crashsim.workloads.git_options import DEFAULT, GitOptions
-from crashsim.workloads.impl import impl_workload, method_names
+from crashsim.workloads.impl import impl_workload, is_location, method_names
 from crashsim.workloads.protocol import Workload
 
 
@@ -43,6 +43,11 @@ def _git(options: TargetOptions) -> Workload:
     )
 
 
+def _known_methods(method: str) -> tuple[str, ...]:
+    """Of the store: the installed ones, and MODULE:CLASS."""
+    return (*method_names(), method) if is_location(method) else method_names()
+
+
 def _impl(options: TargetOptions) -> Workload:
     return impl_workload(
         options.sequence,
@@ -51,7 +56,7 @@ def _impl(options: TargetOptions) -> Workload:
             options.method,
             options.ref_format,
             options.object_format,
-            known_methods=method_names(),
+            known_methods=_known_methods(options.method),
         ),
         files=options.files,
         seed=options.seed,

@@ -50,7 +50,15 @@ class Command:
     """One command line; the words are the program's arguments."""
 
     arguments: tuple[str, ...]
-    standard_input: str = ""
+    standard_input: str | bytes = ""
+
+    @property
+    def name(self) -> str:
+        """Of the program's command: the first word behind settings of its own (`-c KEY=VALUE`)."""
+        words = list(self.arguments)
+        while words[0] == "-c":
+            del words[:2]
+        return words[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ class StoreOperation:
     one_transaction: bool = False
 
 
-def _operation(name: str, *lines: str, standard_input: str = "", **facts: object) -> StoreOperation:
+def operation(name: str, *lines: str, standard_input: str = "", **facts: object) -> StoreOperation:
+    """An operation of these command lines, words separated by spaces; facts as of its fields."""
     commands = tuple(Command(tuple(line.split()), standard_input) for line in lines)
     return StoreOperation(name, commands, **facts)  # type: ignore[arg-type]
 
@@ -84,22 +93,22 @@ OPERATIONS: Mapping[str, StoreOperation] = MappingProxyType(
     {
         each.name: each
         for each in (
-            _operation("add", "add --all", fresh=2),
-            _operation("commit", "add --all", "commit -q -m commit", fresh=1, changed=1),
-            _operation(
+            operation("add", "add --all", fresh=2),
+            operation("commit", "add --all", "commit -q -m commit", fresh=1, changed=1),
+            operation(
                 "update-refs",
                 "update-ref --stdin",
                 standard_input="create refs/heads/a HEAD\ncreate refs/heads/b HEAD\n",
                 once=True,
                 one_transaction=True,
             ),
-            _operation("tag", "tag -a -m tag v1", once=True),
-            _operation("pack-refs", "pack-refs --all --prune"),
-            _operation("stash", "stash push -q -u -m stash", fresh=1, changed=1),
-            _operation("stash-pop", "stash pop -q", needs=("stash",), unnoted_between=("index",)),
-            _operation("repack", "repack -q -a -d"),
-            _operation("gc", "gc -q --prune=now"),
-            _operation(
+            operation("tag", "tag -a -m tag v1", once=True),
+            operation("pack-refs", "pack-refs --all --prune"),
+            operation("stash", "stash push -q -u -m stash", fresh=1, changed=1),
+            operation("stash-pop", "stash pop -q", needs=("stash",), unnoted_between=("index",)),
+            operation("repack", "repack -q -a -d"),
+            operation("gc", "gc -q --prune=now"),
+            operation(
                 "multi-pack-index", "repack -q -a -d", "multi-pack-index write --no-progress"
             ),
         )
@@ -124,6 +133,7 @@ class StoreMachine:
     """A simulated machine with a store and a person who uses it.
 
     :ivar settings: `-c` settings of every command, as KEY=VALUE.
+    :ivar start: boots a machine of another kind.
     :ivar machine: what all of it happens on.
     :ivar commands: each command that was run: the number of its first operation, and its name.
     """
@@ -132,6 +142,7 @@ class StoreMachine:
     settings: Sequence[str] = ()
     base: Tree = EMPTY_TREE
     seed: int = 0
+    start: Callable[[Tree], Simulated] = Simulated
     machine: Simulated = field(init=False)
     commands: list[tuple[int, str]] = field(init=False, default_factory=list)
     _chooser: random.Random = field(init=False)
@@ -139,7 +150,7 @@ class StoreMachine:
 
     def __post_init__(self) -> None:
         """Boot from `base`."""
-        self.machine = Simulated(self.base)
+        self.machine = self.start(self.base)
         # By the base, too: what made the base drew its contents in the same way.
         self._chooser = random.Random(f"store:{self.seed}:{self.base.digest}")
 
@@ -151,31 +162,36 @@ class StoreMachine:
         self.write(_CONFIGURATION, b"[user]\n\tname = Crash Test\n\temail = crash@localhost\n")
         formats = (f"--ref-format={ref_format}", f"--object-format={object_format}")
         self.run(Command(("init", "-q", "--initial-branch=main", *formats)))
-        self._write_files(3, 0)
+        self.write_files(3, 0)
         self.run(Command(("add", "--all")))
         self.run(Command(("commit", "-q", "-m", "base")))
 
     def do(self, operation: StoreOperation) -> None:
         """Write the operation's files, then run its commands. Raises OperationFailed."""
-        self._write_files(operation.fresh, operation.changed)
+        self.write_files(operation.fresh, operation.changed)
         for command in operation.commands:
             self.run(command)
 
     def run(self, command: Command) -> bytes:
         """Run one command; its output. Raises OperationFailed."""
-        settings = [word for setting in self.settings for word in ("-c", setting)]
-        self.commands.append((len(self.machine.operations), command.arguments[0]))
-        code, output, errors = self.call(
-            self.machine,
-            WORKTREE,
-            (*settings, *command.arguments),
-            _ENVIRONMENT,
-            command.standard_input.encode(),
-        )
+        code, output, errors = self.attempt(command)
         if code != 0:
             told = errors.strip() or "it printed nothing"
             raise OperationFailed(f"{' '.join(command.arguments)} exited with {code}: {told}")
         return output
+
+    def attempt(self, command: Command) -> tuple[int, bytes, str]:
+        """Run one command, which may fail: its exit code, output and errors."""
+        settings = [word for setting in self.settings for word in ("-c", setting)]
+        self.commands.append((len(self.machine.operations), command.name))
+        given = command.standard_input
+        return self.call(
+            self.machine,
+            WORKTREE,
+            (*settings, *command.arguments),
+            _ENVIRONMENT,
+            given.encode() if isinstance(given, str) else given,
+        )
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file the way that an editor does, unsynced."""
@@ -183,7 +199,7 @@ class StoreMachine:
         self.machine.write(descriptor, content)
         self.machine.close(descriptor)
 
-    def _write_files(self, fresh: int, changed: int) -> None:
+    def write_files(self, fresh: int, changed: int) -> None:
         """New content everywhere: an object that is there already would hide a lost one."""
         tracked = sorted(name for name in self.machine.list_directory(WORKTREE) if name != ".git")
         for name in tracked[:changed]:

@@ -1,6 +1,7 @@
 """What is synced: git's words for the kinds of files of a repository."""
 
 from enum import Flag, IntEnum, auto
+from functools import cache
 
 
 class Component(Flag):
@@ -51,6 +52,7 @@ class Phase(IntEnum):
     """Reflogs, then references and state files in the order in which they were staged."""
 
 
+@cache  # An operator of Flag costs more than all else that a small file takes here.
 def phase_of(component: Component) -> Phase:
     """When files of this kind appear."""
     if component in OBJECT_COMPONENTS | Component.COMMIT_GRAPH:
@@ -58,6 +60,7 @@ def phase_of(component: Component) -> Phase:
     return Phase.INDEX if component is Component.INDEX else Phase.REFERENCES
 
 
+_RANK_OF_PACKS = 5
 _SUFFIX_RANK = {".keep": 1, ".promisor": 1, ".pack": 2, ".idx": 4}
 
 
@@ -76,3 +79,15 @@ def object_rank(component: Component, final: str) -> int:
         return 6 if name == "multi-pack-index" or name.endswith("chain") else 5
     dot = name.rfind(".")
     return _SUFFIX_RANK.get(name[dot:], 3) if dot >= 0 else 3
+
+
+def is_of_packs(component: Component, final: str) -> bool:
+    """Whether it is the multi-pack-index or a commit-graph, or one of their files.
+
+    They are made anew from objects that are all somewhere else: without them reading takes longer,
+    and nothing is missing.
+    """
+    return (
+        component in Component.PACK_METADATA | Component.COMMIT_GRAPH
+        and object_rank(component, final) >= _RANK_OF_PACKS
+    )

@@ -15,12 +15,14 @@ A method states in `guarantee` what holds after a crash, for each filesystem fam
 component is synced (`core.fsync=all`). The property tests hold it to exactly that.
 """
 
+import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, Protocol
 
 from impl.durability.components import Component, Phase
-from impl.durability.names import Names
+from impl.durability.names import Names, try_each
 from impl.durability.policy import Policy
 from impl.durability.port import WRITE_OUT, Port
 from impl.errors import SyncFailed
@@ -55,6 +57,10 @@ ON_ONE_JOURNAL: Guarantee = (
 btrfs and f2fs make one file's fsync durable by itself, ahead of what came before it: `repack`
 names a pack and removes the loose objects, a later command syncs another file in the same
 directories, and after a crash the removals are there and the pack's name is not."""
+
+
+_NO_WRITEOUT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ESPIPE)
+"""sync_file_range(2)'s errors where there is no such call, for this kind of file."""
 
 
 class StagedFile(Protocol):
@@ -114,6 +120,10 @@ class FsyncMethod:
     guarantee: ClassVar[Guarantee]
     """What holds after a crash under `core.fsync=all`, by filesystem family."""
 
+    given_by: ClassVar[str] = ""
+    """Whose sequence of syncs this is, to the letter: what it makes without need stays. Empty: it
+    is the method's own to change."""
+
     appends_in_place: ClassVar[bool] = True
     """Whether a reflog's new line is appended to the file, as git does. False: the transaction
     writes the whole log anew beside it, and stages that."""
@@ -157,7 +167,7 @@ class FsyncMethod:
         """All is unlinked; of these paths (perhaps none) the absence itself is a promise."""
 
     def aborted(self) -> None:
-        """The transaction failed; its temporary files are gone already."""
+        """The transaction failed; its temporary files are gone already. May raise OSError."""
 
     # What the hooks are written with.
 
@@ -175,44 +185,58 @@ class FsyncMethod:
             raise SyncFailed(_sync_message("fsync", error)) from error
 
     def write_out(self, descriptor: int) -> None:
-        """Have the file's pages written, without metadata or a device flush; else `flush`."""
+        """Have the file's pages written, without metadata or a device flush; else `flush`.
+
+        Raises SyncFailed. Only a filesystem that has no such call is helped with fsync(2): after
+        an error the pages are clean, and the descriptor's error has been told, so that an fsync(2)
+        would return 0 (Linux, fs/sync.c: sync_file_range waits by file_fdatawait_range).
+        """
         try:
             self.port.sync_file_range(descriptor, 0, 0, WRITE_OUT)
-        except OSError:
-            # Not every filesystem has it, and an error says nothing about the pages: fsync
-            # reports it again if it was one.
+        except OSError as error:
+            if error.errno not in _NO_WRITEOUT:
+                raise SyncFailed(_sync_message("sync_file_range", error)) from error
             self.flush(descriptor)
 
     def flush_path(self, path: str) -> None:
         """`flush` of a file or directory by name: an inode's pages belong to no descriptor."""
-        descriptor = self.port.open(path, os.O_RDONLY)
-        try:
+        with self._closing(self.port.open(path, os.O_RDONLY)) as descriptor:
             self.flush(descriptor)
-        finally:
-            self.port.close(descriptor)
 
     def flush_dummy(self, directory: str) -> None:
         """Flush an empty file: on a filesystem with one journal that carries the rest along."""
         prefix = f"{directory}/bulk_fsync_"
         path, descriptor = self.surroundings.names.create_unused(prefix, 0o600)
         try:
-            self.flush(descriptor)
-        finally:
-            self.port.close(descriptor)
-            self.port.unlink(path)
+            with self._closing(descriptor):
+                self.flush(descriptor)
+        except BaseException:
+            try_each(self.port.unlink, [path])
+            raise
+        self.port.unlink(path)
 
     def sync_filesystem(self) -> None:
         """syncfs(2) of the repository's filesystem: all that anybody wrote. Raises SyncFailed."""
-        descriptor = self.port.open(self.surroundings.git_directory, os.O_RDONLY | os.O_DIRECTORY)
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        with self._closing(self.port.open(self.surroundings.git_directory, flags)) as descriptor:
+            try:
+                self.port.sync_filesystem(descriptor)
+            except OSError as error:
+                raise SyncFailed(_sync_message("syncfs", error)) from error
+
+    @contextmanager
+    def _closing(self, descriptor: int) -> Iterator[int]:
+        """Close it after the block. The block's own error is the one to be told, not close's."""
         try:
-            self.port.sync_filesystem(descriptor)
-        except OSError as error:
-            raise SyncFailed(_sync_message("syncfs", error)) from error
-        finally:
-            self.port.close(descriptor)
+            yield descriptor
+        except BaseException:
+            try_each(self.port.close, [descriptor])
+            raise
+        self.port.close(descriptor)
 
 
 def _sync_message(call: str, error: OSError) -> str:
     return (
-        f"{call} failed: {error.strerror}. Nothing more was published; check the disk, then repeat"
+        f"{call} of {error.filename} failed: {error.strerror}. Nothing more was published; check "
+        "the disk, then repeat"
     )

@@ -2,10 +2,14 @@
 
 import errno
 import os
+from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import TypeVar
 
 from impl.durability.port import Port
 from impl.errors import LockHeld
+
+_Item = TypeVar("_Item")
 
 LOCK_SUFFIX = ".lock"
 
@@ -89,25 +93,58 @@ class Names:
             return
         self.created.append(path)
 
-    def give(self, temporary: str, final: str, publication: Publication) -> None:
-        """Publish: the file is at `final` after this, and no longer at `temporary`."""
+    def give(self, temporary: str, final: str, publication: Publication) -> bool:
+        """Publish: the file is at `final` after this, and no longer at `temporary`.
+
+        Returns whether the name is known not to have been there before.
+        """
         try:
-            self._give(temporary, final, publication)
+            return self._give(temporary, final, publication)
         except FileNotFoundError:
             self.make_directories(os.path.dirname(final))
-            self._give(temporary, final, publication)
+            return self._give(temporary, final, publication)
 
-    def _give(self, temporary: str, final: str, publication: Publication) -> None:
+    def _give(self, temporary: str, final: str, publication: Publication) -> bool:
         if publication is Publication.RENAME:
             self.port.rename(temporary, final)
-            return
+            return False
+        is_new = True
         try:
             self.port.link(temporary, final)
         except FileExistsError:
-            pass  # Another process has just stored the same content under the same name.
+            is_new = False  # Another process has just stored the same content.
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
             self.port.rename(temporary, final)
-            return
+            return False
         self.port.unlink(temporary)
+        return is_new
+
+
+def try_each(action: Callable[[_Item], None], items: Iterable[_Item]) -> list[OSError]:
+    """Do it to each, whatever fails: what failed."""
+    failures = []
+    for item in items:
+        try:
+            action(item)
+        except OSError as error:
+            failures.append(error)
+    return failures
+
+
+def unlink_if_there(port: Port, path: str) -> None:
+    """Unlink a file that may be gone. Raises OSError."""
+    try:
+        port.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def remove_directory_if_empty(port: Port, path: str) -> None:
+    """Remove a directory that may be gone, unless there is something in it. Raises OSError."""
+    try:
+        port.remove_directory(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise

@@ -13,10 +13,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 Bytes = bytes | bytearray | memoryview
 """What can be written, and what a mapped file is read as."""
+
+_Result = TypeVar("_Result")
 
 SYNC_FILE_RANGE_WAIT_BEFORE = 1
 SYNC_FILE_RANGE_WRITE = 2
@@ -26,7 +28,8 @@ WRITE_OUT = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANG
 
 
 class Port(Protocol):
-    """The system calls of the store. Every one raises OSError, with the call's errno.
+    """The system calls of the store. Every one raises OSError, with the call's errno and a path:
+    that of a descriptor is the one by which it was opened.
 
     Paths are `str`, with undecodable bytes as `os.fsdecode` gives them. A call is not repeated
     here: short reads and short writes are the caller's to handle (see `write_all`).
@@ -109,29 +112,45 @@ class Port(Protocol):
 class OsPort:
     """The operating system that this process runs on."""
 
+    _paths: ClassVar[dict[int, str]] = {}
+    """By which path a descriptor was opened. Descriptors are the process', not the port's."""
+
+    def _on(
+        self, descriptor: int, call: Callable[..., _Result], *arguments: Any, **options: Any
+    ) -> _Result:
+        """Make a call on a descriptor; its error names the path."""
+        try:
+            return call(descriptor, *arguments, **options)
+        except OSError as error:
+            error.filename = self._paths.get(descriptor)
+            raise
+
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, mode)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+        self._paths[descriptor] = path
+        return descriptor
 
     def close(self, descriptor: int) -> None:
-        os.close(descriptor)
+        self._on(descriptor, os.close)
 
     def read(self, descriptor: int, count: int) -> bytes:
-        return os.read(descriptor, count)
+        return self._on(descriptor, os.read, count)
 
     def pread(self, descriptor: int, count: int, offset: int) -> bytes:
-        return os.pread(descriptor, count, offset)
+        return self._on(descriptor, os.pread, count, offset)
 
     def write(self, descriptor: int, data: Bytes) -> int:
-        return os.write(descriptor, data)
+        return self._on(descriptor, os.write, data)
 
     def truncate(self, descriptor: int, length: int) -> None:
-        os.ftruncate(descriptor, length)
+        self._on(descriptor, os.ftruncate, length)
 
     def map(self, descriptor: int, length: int) -> Bytes:
         # Before Python 3.13 mmap keeps a duplicate of the descriptor open.
         options: dict[str, bool] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         flags, protection = mmap.MAP_PRIVATE, mmap.PROT_READ
-        return memoryview(mmap.mmap(descriptor, length, flags=flags, prot=protection, **options))
+        mapping = self._on(descriptor, mmap.mmap, length, flags, protection, **options)
+        return memoryview(mapping)
 
     def stat(self, path: str) -> os.stat_result:
         return os.stat(path)
@@ -140,13 +159,13 @@ class OsPort:
         return os.lstat(path)
 
     def fstat(self, descriptor: int) -> os.stat_result:
-        return os.fstat(descriptor)
+        return self._on(descriptor, os.fstat)
 
     def set_times(self, descriptor: int, access_ns: int, modification_ns: int) -> None:
-        os.utime(descriptor, ns=(access_ns, modification_ns))
+        self._on(descriptor, os.utime, None, ns=(access_ns, modification_ns))
 
     def change_mode(self, descriptor: int, mode: int) -> None:
-        os.fchmod(descriptor, mode)
+        self._on(descriptor, os.fchmod, mode)
 
     def list_directory(self, path: str) -> Sequence[str]:
         return os.listdir(path)
@@ -173,19 +192,19 @@ class OsPort:
         return os.readlink(path)
 
     def fsync(self, descriptor: int) -> None:
-        os.fsync(descriptor)
+        self._on(descriptor, os.fsync)
 
     def fdatasync(self, descriptor: int) -> None:
-        os.fdatasync(descriptor)
+        self._on(descriptor, os.fdatasync)
 
     def sync_file_range(self, descriptor: int, offset: int, count: int, flags: int) -> None:
         import ctypes
 
         arguments = (ctypes.c_int64(offset), ctypes.c_int64(count), ctypes.c_uint(flags))
-        _call(_libc().sync_file_range, descriptor, *arguments)
+        self._on(descriptor, _caller(_libc().sync_file_range), *arguments)
 
     def sync_filesystem(self, descriptor: int) -> None:
-        _call(_libc().syncfs, descriptor)
+        self._on(descriptor, _caller(_libc().syncfs))
 
 
 @cache
@@ -196,20 +215,26 @@ def _libc() -> Any:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _call(function: Callable[..., int], *arguments: Any) -> None:
+def _caller(function: Callable[..., int]) -> Callable[..., None]:
+    """A function of libc, with its errors raised and interrupted calls repeated, as in `os`."""
     import ctypes
 
-    while function(*arguments) != 0:
-        number = ctypes.get_errno()
-        if number != errno.EINTR:
-            raise OSError(number, os.strerror(number))
+    def call(*arguments: Any) -> None:
+        while function(*arguments) != 0:
+            number = ctypes.get_errno()
+            if number != errno.EINTR:
+                raise OSError(number, os.strerror(number))
+
+    return call
 
 
 def write_all(port: Port, descriptor: int, data: Bytes) -> None:
     """Write every byte, however short the single writes are (write(2), PEP 475 for EINTR)."""
-    view = memoryview(data)
-    while view:
-        view = view[port.write(descriptor, view) :]
+    written = port.write(descriptor, data) if len(data) else 0
+    if written < len(data):
+        view = memoryview(data)[written:]
+        while view:
+            view = view[port.write(descriptor, view) :]
 
 
 def read_file(port: Port, path: str) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from impl.durability.components import Component
 from impl.durability.names import Publication
@@ -12,11 +12,13 @@ from impl.durability.port import Bytes, write_all
 from impl.objects.hashes import HashAlgorithm
 from impl.objects.idx import PackedEntry, encode_index
 from impl.objects.pack_format import TYPE_NUMBERS
-from impl.objects.pack_plan import Placement
 from impl.objects.pack_write import PackWriter
 from impl.objects.rev import encode_reverse_index
-from impl.objects.walk import Read
 from impl.transaction import RepoTransaction, Staged
+
+if TYPE_CHECKING:  # What plans a pack is not needed by those who receive one.
+    from impl.objects.pack_plan import Placement
+    from impl.objects.walk import Read
 
 
 class BuiltPack(NamedTuple):

@@ -43,13 +43,17 @@ def expire(
     update_reference: bool = False,
     dry_run: bool = False,
 ) -> None:
-    """Drop what is not to be kept from the reflogs. Raises LockHeld, Corrupt, ReferenceChanged."""
-    for name in names:
-        entries = repository.references.reflog(name)
-        kept = _kept(repository, name, entries, retention)
-        if all(kept) or dry_run:
-            continue
-        _edit(repository, name, entries, kept, rewrite, update_reference)
+    """Drop what is not to be kept from the reflogs, in one transaction: all are synced at once.
+
+    Raises LockHeld, Corrupt, ReferenceChanged; nothing is dropped then.
+    """
+    with repository.transaction():
+        for name in names:
+            entries = repository.references.reflog(name)
+            kept = _kept(repository, name, entries, retention)
+            if all(kept) or dry_run:
+                continue
+            _edit(repository, name, entries, kept, rewrite, update_reference)
 
 
 def delete_entries(

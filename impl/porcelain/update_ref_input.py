@@ -11,7 +11,7 @@ from impl.context import Context
 from impl.errors import InvalidInput
 from impl.porcelain.ref_changes import committer, prepare_references
 from impl.porcelain.update_ref_syntax import Fields, read_lines, read_nul_separated
-from impl.refs.values import ABSENT, Action, Expected, RefUpdate, Symbolic
+from impl.refs.values import ABSENT, Action, Expected, RefUpdate, Symbolic, Value
 from impl.revisions import find_object
 from impl.transaction import RepoTransaction
 
@@ -42,9 +42,17 @@ class Session:
         self._updates.append(update)
         self._no_deref = self._settings.no_deref
 
-    def update(self, name: str) -> RefUpdate:
+    def update(
+        self,
+        name: str,
+        action: Action,
+        new: Value | None = None,
+        old: Expected = None,
+    ) -> RefUpdate:
         """An update of a reference, with the options that hold now."""
-        return self._settings._replace(name=name, no_deref=self._no_deref)
+        return self._settings._replace(
+            name=name, no_deref=self._no_deref, action=action, new=new, old=old
+        )
 
     def option(self, name: str) -> None:
         """`option no-deref`: for the next update only."""
@@ -183,7 +191,7 @@ def _update(session: Session, fields: Fields) -> None:
     action = Action.DELETE if new is None else Action.WRITE
     if new is None and old is ABSENT:
         action = Action.VERIFY
-    session.add(session.update(name)._replace(new=new, old=old, action=action))
+    session.add(session.update(name, action, new, old))
 
 
 def _create(session: Session, fields: Fields) -> None:
@@ -191,7 +199,7 @@ def _create(session: Session, fields: Fields) -> None:
     new = session.new(_field(fields, 1), f"create {name}")
     if new is None:
         raise InvalidInput(f"create {name}: zero <new-oid>")
-    session.add(session.update(name)._replace(new=new, old=ABSENT))
+    session.add(session.update(name, Action.WRITE, new, ABSENT))
 
 
 def _delete(session: Session, fields: Fields) -> None:
@@ -199,14 +207,14 @@ def _delete(session: Session, fields: Fields) -> None:
     old = session.old(_field(fields, 1))
     if old is ABSENT:
         raise InvalidInput(f"delete {name}: zero <old-oid>")
-    session.add(session.update(name)._replace(old=old, action=Action.DELETE))
+    session.add(session.update(name, Action.DELETE, old=old))
 
 
 def _verify(session: Session, fields: Fields) -> None:
     name = _name(fields, "verify")
     old = session.old(_field(fields, 1))
     expected = ABSENT if old is None else old
-    session.add(session.update(name)._replace(old=expected, action=Action.VERIFY))
+    session.add(session.update(name, Action.VERIFY, old=expected))
 
 
 def _symref_update(session: Session, fields: Fields) -> None:
@@ -221,14 +229,14 @@ def _symref_update(session: Session, fields: Fields) -> None:
         old = Symbolic(value) if value else ABSENT
     elif kind:
         raise InvalidInput(f"symref-update {name}: invalid arg '{kind}' for old value")
-    session.add(session.update(name)._replace(new=Symbolic(target), old=old))
+    session.add(session.update(name, Action.WRITE, Symbolic(target), old))
 
 
 def _symref_create(session: Session, fields: Fields) -> None:
     name, target = _name(fields, "symref-create"), _field(fields, 1)
     if not target:
         raise InvalidInput(f"symref-create {name}: missing <new-target>")
-    session.add(session.update(name)._replace(new=Symbolic(target), old=ABSENT))
+    session.add(session.update(name, Action.WRITE, Symbolic(target), ABSENT))
 
 
 def _symref_delete(session: Session, fields: Fields) -> None:
@@ -241,13 +249,13 @@ def _symref_verify(session: Session, fields: Fields) -> None:
 
 def _add_symref(session: Session, command: str, fields: Fields, action: Action) -> None:
     name, target = _name(fields, command), _field(fields, 1)
-    update = session.update(name)
-    if not update.no_deref:
-        raise InvalidInput(f"{command}: cannot operate with deref mode")
     old: Expected = Symbolic(target) if target else None
     if action is Action.VERIFY and old is None:
         old = ABSENT
-    session.add(update._replace(old=old, action=action))
+    update = session.update(name, action, old=old)
+    if not update.no_deref:
+        raise InvalidInput(f"{command}: cannot operate with deref mode")
+    session.add(update)
 
 
 def _option(session: Session, fields: Fields) -> None:

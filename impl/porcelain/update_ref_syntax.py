@@ -47,6 +47,8 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[str, Fields]]:
 
 
 def _split(text: str, line: str) -> Fields:
+    if '"' not in text:
+        return list(text.split(" "))
     fields: Fields = []
     position = 0
     while position <= len(text):

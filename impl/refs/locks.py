@@ -6,7 +6,6 @@ wait the command fails, names the file, and leaves it to the user to remove it o
 runs.
 """
 
-import random
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -33,5 +32,7 @@ def patiently(take: Callable[[], Result], seconds: float) -> Result:
         except LockHeld:
             if time.monotonic() >= deadline:
                 raise
+        import random  # A costly import, of use only here.
+
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 2, 0.05)

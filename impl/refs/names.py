@@ -67,12 +67,6 @@ def printable(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode().encode("unicode_escape").decode()
 
 
-def parents(name: str) -> list[str]:
-    """The names that cannot be references beside `name`: `refs/a/b` gives `refs`, `refs/a`."""
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
-
-
 def full_branch_name(name: str) -> str:
     """`main` to `refs/heads/main`. Raises InvalidReferenceName for what is no branch's name."""
     full = f"refs/heads/{name}"

@@ -15,7 +15,7 @@ from impl.refs.errors import (
     SymbolicLoop,
     UnsupportedUpdate,
 )
-from impl.refs.names import check_name, parents, printable
+from impl.refs.names import check_name, printable
 from impl.refs.values import ABSENT, Action, Describe, RefUpdate, Symbolic, Value
 
 SYMBOLIC_DEPTH_MAX = 5
@@ -243,10 +243,12 @@ def _check_names(view: View, changes: dict[str, Change]) -> None:
     new = set(created)
     free: set[str] = set()
     for name in created:
-        for parent in parents(name):
-            if parent in new or (parent not in free and _is_reference(view, parent)):
+        parent = name.rpartition("/")[0]
+        while parent and parent not in free:  # What is above one that is free is free.
+            if parent in new or _is_reference(view, parent):
                 raise _conflict(name, parent)
             free.add(parent)
+            parent = parent.rpartition("/")[0]
         below = view.first_below(name)
         if below is not None:
             raise _conflict(name, below)

@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from crashsim.campaigns.methods import Method, find_method
-from crashsim.campaigns.simulated_store import (
-    Trees,
-    base_repository,
-    judge,
-    oracle_of,
-    promise_state,
-)
+from crashsim.campaigns.simulated_judge import Trees, judge, oracle_of
+from crashsim.campaigns.simulated_store import base_repository, promise_state
 from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS
 from crashsim.model.models import MODELS
 from crashsim.model.states import crash_states

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.request import Operation, Request
 from crashsim.disk.server import Disk
 from crashsim.machines.protocol import CommandResult, MachineInfo, Mark, Mount, Recovery
@@ -30,6 +31,7 @@ class ScriptedGuest:
     behave: Behaviour = lambda guest, argv, on_mark: None
     calls: list[tuple[str, Any]] = field(default_factory=list)
     disk: Disk | None = None
+    latency: Latency = NO_LATENCY
     alive: bool = True
     info: MachineInfo = INFO
 
@@ -50,9 +52,10 @@ class ScriptedGuest:
     def names(self) -> list[str]:
         return [name for name, _ in self.calls]
 
-    def attach(self, slot: int, disk: Disk) -> None:
+    def attach(self, slot: int, disk: Disk, latency: Latency = NO_LATENCY) -> None:
         self.calls.append(("attach", slot))
         self.disk = disk
+        self.latency = latency
 
     def run(
         self,

@@ -27,7 +27,7 @@ class WriteOutIsEnough(FsyncMethod):
     """Takes sync_file_range(2) for a sync."""
 
     name = "write-out-is-enough"
-    guarantee = INTACT
+    guarantee = guaranteed("intact", "durable")
 
     def staged(self, file: StagedFile) -> bool:
         """Pages only: no size, no place on the disk."""
@@ -163,3 +163,14 @@ class StrictInAnotherOrder(Strict):
         for file in reversed(files):
             if self.wants(file.component):
                 self.flush_path(file.temporary)
+
+
+class SyncsOnceMore(PairedSyncfs):
+    """Right, but wasteful: the second of its calls is made twice."""
+
+    name = "syncs-once-more"
+
+    def removing(self, paths: Sequence[str]) -> None:
+        """Once more."""
+        super().removing(paths)
+        self.sync_filesystem()

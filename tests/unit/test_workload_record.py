@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from crashsim.disk.latency import Latency
 from crashsim.disk.log import Log
 from crashsim.disk.log_writer import RecordingDiskFull, RecordingExists
 from crashsim.disk.recording import Recording
@@ -12,9 +13,11 @@ from crashsim.machines.failures import AgentError, MountFailed
 from crashsim.machines.filesystems import FILESYSTEMS, BadMountOption, parse_filesystem
 from crashsim.machines.protocol import CommandResult, Guest, Mark, Mount
 from crashsim.machines.tree import Tree
+from crashsim.workloads.guest_scripts import GuestCommandFailed
 from crashsim.workloads.marks import END, FAILED, START, BadPromise, step_mark
 from crashsim.workloads.protocol import CommandNotStarted, Step, WorkloadFailed
-from crashsim.workloads.record import Clock, GuestCommandFailed, Promise, record
+from crashsim.workloads.record import record
+from crashsim.workloads.session import Clock, Promise
 from tests.support.scripted_guest import ScriptedGuest, ScriptedMachine, result
 
 
@@ -214,6 +217,12 @@ def test_a_failed_mount_is_the_fault_of_options_if_there_are_any(
 
     with pytest.raises(expected, match="EINVAL" if expected is BadMountOption else "no"):
         record(ScriptedMachine(Unmountable()), TwoSteps(), parse_filesystem(text), tmp_path / "r")
+
+
+def test_the_disk_takes_as_long_as_it_is_told_to(tmp_path: Path) -> None:
+    guest, latency = ScriptedGuest(), Latency(0.001, 0.002)
+    record(ScriptedMachine(guest), TwoSteps(), FILESYSTEMS["ext4"], tmp_path, latency=latency)
+    assert guest.latency is latency
 
 
 def test_the_manifest_tells_how_it_was_made(tmp_path: Path) -> None:

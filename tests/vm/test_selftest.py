@@ -22,7 +22,7 @@ from crashsim.machines.protocol import CommandResult, Guest, Mount
 from crashsim.machines.qemu import QemuMachine
 from crashsim.machines.tree import Tree
 from crashsim.oracles import command
-from crashsim.workloads import record
+from crashsim.workloads import session
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
@@ -204,11 +204,11 @@ def test_a_check_whose_exit_code_is_misread_is_noticed(
 
 
 def promises_do_not_arrive(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(record, "_mark_promise", lambda writer, text: None)
+    patch.setattr(session, "_mark_promise", lambda writer, text: None)
 
 
 def nothing_is_disturbed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(record, "IN_GUEST", frozenset())
+    patch.setattr(session, "IN_GUEST", frozenset())
 
 
 @pytest.mark.timeout(600)

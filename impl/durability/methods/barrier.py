@@ -21,7 +21,9 @@ class Barrier(FsyncMethod):
 
     An object is visible before the sync: after a crash in between it can be empty, or zeros, and
     git takes it for stored when the same content is added again (`usable`, on all four). Nothing
-    syncs the last rename (`durable`).
+    syncs the last rename (`durable`). Nothing is synced before the removals of `repack` either:
+    where another program syncs a directory at that moment, btrfs keeps the removal without the
+    pack's name (docs/necessity.md).
     """
 
     name = "barrier"

@@ -20,6 +20,7 @@ class Batch(FsyncMethod):
     """
 
     name = "batch"
+    given_by = "git"
     guarantee = ON_ONE_JOURNAL
 
     def __init__(self, surroundings: Surroundings) -> None:

@@ -20,6 +20,7 @@ class BulkRename(FsyncMethod):
     """
 
     name = "bulk-rename"
+    given_by = "the proposal"
     guarantee = ON_ONE_JOURNAL
 
     def __init__(self, surroundings: Surroundings) -> None:

@@ -16,6 +16,7 @@ class Fsync(FsyncMethod):
     """
 
     name = "fsync"
+    given_by = "git"
     guarantee = ON_ONE_JOURNAL
 
     def staged(self, file: StagedFile) -> bool:

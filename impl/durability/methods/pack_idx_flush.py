@@ -6,14 +6,14 @@ so one fsync, of the .idx and before it appears, might do for the four.
 
 from collections.abc import Sequence
 
-from impl.durability.components import Component, Phase
+from impl.durability.components import Component, Phase, is_of_packs
 from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile, Surroundings
 
 _PACKED = Component.PACK | Component.PACK_METADATA
 
 
 class PackIdxFlush(FsyncMethod):
-    """Packs: a writeout of each file, one flush of each .idx. Everything else: as `fsync`.
+    """Packs: a writeout of each file but the .idx, which is flushed. Everything else: as `fsync`.
 
     On btrfs the .idx survives, the .pack is empty, and `repack` has removed the loose objects:
     neither `intact` nor `usable`.
@@ -30,7 +30,8 @@ class PackIdxFlush(FsyncMethod):
     def staged(self, file: StagedFile) -> bool:
         """Files of packs wait for their .idx."""
         if file.component in _PACKED and self.wants(file.component):
-            self.write_out(file.descriptor)
+            if not (_is_idx(file) or is_of_packs(file.component, file.final)):
+                self.write_out(file.descriptor)  # The others get a flush of their own.
             self._written.append(file)
             return False
         if self.wants(file.component):

@@ -35,12 +35,12 @@ class Quarantine:
             self._fan_outs.add(name)
 
     def remove(self) -> None:
-        """Remove its directories, which must be empty by now."""
+        """Remove its directories, which must be empty by now. After an error it can be repeated."""
         if not self.directory:
             return
         port = self._surroundings.port
         for name in sorted(self._fan_outs):
             port.remove_directory(f"{self.directory}/{name}")
+            self._fan_outs.discard(name)
         port.remove_directory(self.directory)
-        self._fan_outs.clear()
         self.directory = ""

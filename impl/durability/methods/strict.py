@@ -22,6 +22,7 @@ class Strict(FsyncMethod):
     """
 
     name = "strict"
+    given_by = "POSIX"
     guarantee = guaranteed("recoverable", "intact", "durable", "usable", on=(*FAMILIES, "posix"))
     appends_in_place = False
     covers_state = True

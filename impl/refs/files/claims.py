@@ -108,7 +108,7 @@ class Claims:
         # Without a lock of its own, an earlier operation of the transaction has written or held it.
         lock = self._locks.pop(name, None) or self.tx.lock(component, path)
         write_all(self.tx.port, lock.descriptor, encode_loose(value))
-        self.tx.stage(lock._replace(component=component))
+        self.tx.stage(lock if lock.component is component else lock._replace(component=component))
         self._written[name] = value
 
     def delete(self, name: str) -> None:

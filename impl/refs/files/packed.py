@@ -57,7 +57,7 @@ class PackedRefs:
 
     def first_below(self, name: str) -> str | None:
         """A packed reference whose name continues `name` with a slash."""
-        return next(iter(self.names_from(f"{name}/")), None)
+        return next(iter(self.names_from(f"{name}/")), None) if self.refs else None
 
 
 EMPTY = PackedRefs({}, is_peeled=True)

@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 
 from impl.durability.components import Component
 from impl.durability.names import Publication
@@ -147,7 +148,15 @@ class FilesStore:
     def apply(self, tx: RepoTransaction, updates: Sequence[RefUpdate], who: Identity) -> None:
         """See ReferenceStore."""
         claims = self.claims(tx)
-        view = View(claims.claim, self.read, self._first_below, self.algorithm)
+        # Asked once all references are claimed: one look at `packed-refs` is as good as many. For
+        # loose references below a name, `_make_room` finds a directory.
+        packed_now = cache(self.packed.current)
+        view = View(
+            claims.claim,
+            self.read,
+            lambda name: packed_now().first_below(name),
+            self.algorithm,
+        )
         at_once = tx.atomic_references and change_at_once(updates)
         changes, together = [], []
         for change in plan(view, updates):
@@ -198,10 +207,6 @@ class FilesStore:
         if self._claims is None or self._claims.tx is not tx:
             self._claims = Claims(tx, self._git_directory, self.algorithm, self._packed_value)
         return self._claims
-
-    def _first_below(self, name: str) -> str | None:
-        """A packed reference below `name`; for loose ones, `_make_room` finds a directory."""
-        return self.packed.current().first_below(name)
 
     def _make_room(self, claims: Claims, change: Change) -> None:
         """Remove the empty directories that deleted references left where this one goes."""

@@ -9,7 +9,6 @@ from impl.refs.names import (
     is_root,
     is_well_formed,
     matches_pattern,
-    parents,
     printable,
 )
 
@@ -77,11 +76,6 @@ def test_name_length_is_limited() -> None:
 def test_no_branch_names(name: str) -> None:
     with pytest.raises(InvalidReferenceName):
         full_branch_name(name)
-
-
-def test_parents() -> None:
-    assert parents("refs/heads/a/b") == ["refs", "refs/heads", "refs/heads/a"]
-    assert parents("HEAD") == []
 
 
 def test_printable_is_one_line_of_text() -> None:

@@ -1,0 +1,40 @@
+"""What a method's syncs are for: each is taken away, and something that it claims must break."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from crashsim.campaigns.methods import find_method
+from crashsim.campaigns.necessity import STATES_PER_RUN, NecessityResult, necessity
+from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS, ModelOptions
+from crashsim.workloads.simulated import OPERATIONS
+from crashsim.workloads.simulated_scenarios import SCENARIOS, Scenario
+
+LOCATION = "tests.support.wrong_methods"
+ADD = [Scenario(OPERATIONS["add"])]
+
+
+def removals(name: str, tried: Sequence[Scenario] = SCENARIOS) -> NecessityResult:
+    options = ModelOptions(states_limit=STATES_PER_RUN)
+    return necessity(find_method(name), MODELS_OF_FILESYSTEMS, options, tried=tried)
+
+
+@pytest.mark.timeout(900)
+def test_our_own_method_makes_no_sync_without_need() -> None:
+    result = removals("paired-syncfs")
+
+    assert result.refuted == {}
+    assert [(each.operation, each.after) for each in result.unneeded] == []
+    assert len(result.removals) >= 30
+
+
+def test_a_sync_that_nobody_needs_is_told() -> None:
+    result = removals(f"{LOCATION}:SyncsOnceMore", ADD)
+
+    told = {(each.operation, each.call, each.after) for each in result.dispensable}
+    assert ("add", "syncfs", "index is named (2)") in told
+    assert ("add", "syncfs", "index is named") in told
+
+
+def test_a_claim_that_does_not_hold_with_all_syncs_is_told() -> None:
+    assert removals(f"{LOCATION}:NoSync", ADD).refuted["ext4"] == ["intact"]
