@@ -257,6 +257,11 @@ def test_missing_directories(loose: GitRepository) -> None:
     assert "repository-unrecognised" in loose.rules(type(tree)(nodes, tree.contents))
 
 
+def without_options(content: bytes) -> bytes:
+    """A bitmap that says nothing of itself: git aborts when it opens one."""
+    return content[:6] + bytes(2) + content[8:]
+
+
 PACKED_TABLE: list[tuple[str, Change, str]] = [
     ("packed-refs", empty, "packed-refs-empty ref-lost"),
     ("packed-refs", nul, "packed-refs-unreadable ref-lost"),
@@ -286,6 +291,7 @@ PACKED_TABLE: list[tuple[str, Change, str]] = [
     ("bitmap", nul, ""),
     ("bitmap", torn, ""),
     ("bitmap", zero_tail, "bitmap-wrong"),
+    ("bitmap", without_options, "bitmap-wrong"),
     ("objects/info/commit-graph", empty, ""),
     ("objects/info/commit-graph", nul, ""),
     ("objects/info/commit-graph", torn, ""),

@@ -15,7 +15,7 @@ from crashsim.oracles.git.pack_index import PackIndex
 _REV_HEADER_BYTES = 12
 _BITMAP_HEADER_BYTES = 12
 _TYPE_BITMAPS = 4
-_HASH_CACHE, _LOOKUP_TABLE = 0x4, 0x10
+_FULL_DAG, _HASH_CACHE, _LOOKUP_TABLE = 0x1, 0x4, 0x10
 _LOOKUP_ENTRY_BYTES = 16
 
 
@@ -49,8 +49,10 @@ def bitmap_fault(
     if len(content) < _BITMAP_HEADER_BYTES + 2 * oid_bytes or content[:4] != b"BITM":
         return ""
     version, options, entries = struct.unpack_from(">HHI", content, 4)
-    if version != 1 or not options & 1:
+    if version != 1:
         return ""
+    if not options & _FULL_DAG:
+        return "does not say that it is closed under reachability: git aborts of that"
     try:
         _skip_bitmaps(content, options, entries, object_count, oid_bytes)
     except FormatError:
