@@ -12,6 +12,7 @@ until a reboot, and whoever stores the same content next would take them for sto
 """
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -229,6 +230,10 @@ class RepoTransaction:
         """
         if self.depth <= 1:
             self._publish_phase(Phase.OBJECTS)
+
+    def restored(self, root: str, paths: Sequence[bytes]) -> None:
+        """Say that files of the working tree are about to be the only copy of their content."""
+        self._method.restored(root, paths)
 
     # What only the method asks for.
 

@@ -9,7 +9,8 @@ overrides the hooks that it needs. One instance serves one transaction, which ca
 2. at the transaction's end, for each phase (objects, index, references):
    `publishing` before its first file appears, `published` after its last;
 3. `removing` before anything is unlinked, `removed` after;
-4. or `aborted`, after the temporaries are gone, if anything failed.
+4. `restored`, where files of the working tree are what is left of something that goes;
+5. or `aborted`, after the temporaries are gone, if anything failed.
 
 A method states in `guarantee` what holds after a crash, for each filesystem family, when every
 component is synced (`core.fsync=all`). The property tests hold it to exactly that.
@@ -165,6 +166,10 @@ class FsyncMethod:
 
     def removed(self, promised: Sequence[str]) -> None:
         """All is unlinked; of these paths (perhaps none) the absence itself is a promise."""
+
+    def restored(self, root: str, paths: Sequence[bytes]) -> None:
+        """Files of the working tree below `root` were written, and what they came from (a stash)
+        is about to go. Some of them may have been removed."""
 
     def aborted(self) -> None:
         """The transaction failed; its temporary files are gone already. May raise OSError."""

@@ -16,6 +16,7 @@ from impl.porcelain.stash_push import push_stash
 from impl.refs.reflog import ReflogEntry
 from impl.refs.values import RefUpdate, delete
 from impl.repository import Repository
+from impl.worktree import WorkTree
 
 REFERENCE = "refs/stash"
 
@@ -65,15 +66,23 @@ def _push(context: Context, options: Options) -> int:
 
 
 def _apply(context: Context, options: Options) -> int:
-    repository = context.repository
-    _, entry = _entry(repository, options.rest)
-    apply_stash(repository, entry.new, with_index="index" in options.flags)
+    _bring_back(context, options)
     return 0
 
 
+def _bring_back(context: Context, options: Options) -> list[bytes]:
+    repository = context.repository
+    _, entry = _entry(repository, options.rest)
+    return apply_stash(repository, entry.new, with_index="index" in options.flags)
+
+
 def _pop(context: Context, options: Options) -> int:
-    _apply(context, options)
-    return _drop(context, options)
+    paths = _bring_back(context, options)
+    repository = context.repository
+    with repository.transaction() as transaction:
+        # The stash is the only other copy, and it is about to go.
+        transaction.restored(WorkTree(repository).root, paths)
+        return _drop(context, options)
 
 
 def _drop(context: Context, options: Options) -> int:

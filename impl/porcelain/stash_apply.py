@@ -11,11 +11,13 @@ from impl.trees import tree_files
 from impl.worktree import WorkTree
 
 
-def apply_stash(repository: Repository, stash: str, *, with_index: bool) -> None:
+def apply_stash(repository: Repository, stash: str, *, with_index: bool) -> list[bytes]:
     """Apply a stash to files that have no changes of their own where it has some.
 
     New files are added to the index, as git does; with `with_index` all that was in the index is.
     Nothing is touched before all is known to succeed. Raises Conflict, Corrupt, ObjectMissing.
+
+    Returns the paths of the files that were written or removed.
     """
     commit = repository.objects.commit(stash)
     if not 2 <= len(commit.parents) <= 3:
@@ -45,6 +47,7 @@ def apply_stash(repository: Repository, stash: str, *, with_index: bool) -> None
         for change in staged:
             _stage(index, change)
         locked.store()
+    return [*(change.path for change in changes), *untracked]
 
 
 def _files_of_commit(repository: Repository, name: str) -> dict[bytes, TreeEntry]:

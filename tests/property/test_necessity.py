@@ -38,3 +38,17 @@ def test_a_sync_that_nobody_needs_is_told() -> None:
 
 def test_a_claim_that_does_not_hold_with_all_syncs_is_told() -> None:
     assert removals(f"{LOCATION}:NoSync", ADD).refuted["ext4"] == ["intact"]
+
+
+@pytest.mark.timeout(900)
+def test_a_stash_goes_when_what_it_brought_back_is_durable() -> None:
+    """strict trusts no syncfs(2): it has to sync the working tree's files itself."""
+    popped = [each for each in SCENARIOS if each.operation.name == "stash-pop"]
+
+    result = removals("strict", popped)
+
+    assert result.refuted == {}
+    of_the_working_tree = [each for each in result.removals if "/.git" not in each.path]
+    assert any(
+        "durable" in broken for each in of_the_working_tree for broken in each.breaks.values()
+    )

@@ -8,6 +8,7 @@ a disk writes at once).
 """
 
 import os
+import stat
 from collections.abc import Iterable, Sequence
 
 from impl.durability.components import Component, Phase
@@ -46,6 +47,26 @@ class Strict(FsyncMethod):
         """A removal that is a promise is made durable as any other name."""
         if self.wants(Component.REFERENCE):
             self._sync_directories(promised)
+
+    def restored(self, root: str, paths: Sequence[bytes]) -> None:
+        """The working tree's files, too, and every directory above them: it may be new."""
+        if not self.wants(Component.REFERENCE):
+            return
+        directories = {root}
+        for path in (f"{root}/{os.fsdecode(each)}" for each in paths):
+            if stat.S_ISREG(self._mode(path)):
+                self.flush_path(path)
+            while len(path := os.path.dirname(path)) > len(root):
+                directories.add(path)
+        for directory in sorted(directories):
+            if stat.S_ISDIR(self._mode(directory)):
+                self.flush_path(directory)
+
+    def _mode(self, path: str) -> int:
+        try:
+            return self.port.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
 
     def _sync_directories(self, paths: Iterable[str]) -> None:
         """The parents of these paths, and of the directories made since the last time."""

@@ -260,7 +260,7 @@ class FilesStore:
         if not self.has_reflog(name):
             return
         path = self.log_path(name)
-        tx.remove(path)
+        tx.remove(path, promised=True)
         keep = {f"{self._git_directory}/logs", self.log_path("refs"), self.log_path("refs/heads")}
         while (path := os.path.dirname(path)) not in keep:
             tx.remove_directory(path)
