@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -28,13 +28,13 @@ class MethodProcessFailed(InfrastructureError):
     """A process that was to look at one method ended without a result."""
 
 
-class EveryMethod(msgspec.Struct, frozen=True):
+class EveryMethod(msgspec.Struct, Generic[Result], frozen=True):
     """What came of all methods.
 
     :ivar cpu_seconds: of all processes together.
     """
 
-    methods: list[ValidationResult] | list[NecessityResult]
+    methods: list[Result]
     seconds: float
     cpu_seconds: float
     schema: str = "crashsim.methods/1"

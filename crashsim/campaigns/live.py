@@ -23,12 +23,12 @@ from crashsim.campaigns.inspection import (
     sent_before,
 )
 from crashsim.campaigns.lives import (
-    LaterMachine,
     Life,
     LivePlan,
     cut_life,
     has_lived_enough,
     is_whole,
+    later_machine,
     life_disturbances,
     plan_life,
     tidy_up,
@@ -163,7 +163,7 @@ class Endurance:
         record_target(
             target,
             self._options(number),
-            LaterMachine(self.machine, number),
+            later_machine(self.machine, number),
             directory,
             lambda *_: None,
             snapshots,

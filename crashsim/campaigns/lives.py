@@ -16,6 +16,7 @@ from crashsim.campaigns.cut_at import (
 )
 from crashsim.campaigns.explaining import Snapshots
 from crashsim.campaigns.options import RunOptions
+from crashsim.campaigns.prepared_machine import PreparedMachine
 from crashsim.campaigns.recorded import Recorded
 from crashsim.campaigns.run import open_target
 from crashsim.campaigns.targets import Target, git_oracle, git_promise
@@ -23,7 +24,7 @@ from crashsim.disk.log import Log
 from crashsim.disk.log_writer import LogWriter
 from crashsim.disk.state import CrashState
 from crashsim.faults.disturbances import Disturbance, make
-from crashsim.machines.protocol import Guest, Machine, MachineInfo
+from crashsim.machines.protocol import Guest, Machine
 from crashsim.machines.qemu import GUEST_TIME_SECONDS
 from crashsim.machines.tree import Tree
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
@@ -88,28 +89,10 @@ class Life:
         self._open.close()
 
 
-@dataclass(frozen=True)
-class LaterMachine:
+def later_machine(machine: Machine, number: int) -> Machine:
     """`machine`, with the clock of every guest set to the time of a life."""
-
-    machine: Machine
-    number: int
-
-    @property
-    def info(self) -> MachineInfo:
-        """The machine's own."""
-        return self.machine.info
-
-    def start(self) -> Guest:
-        """A fresh guest, later than those of the lives before."""
-        guest = self.machine.start()
-        try:
-            seconds = GUEST_TIME_SECONDS + self.number * LIFE_SECONDS
-            run_in(guest, 'date -s "@$1"', str(seconds))
-        except BaseException:
-            guest.kill()
-            raise
-        return guest
+    seconds = GUEST_TIME_SECONDS + number * LIFE_SECONDS
+    return PreparedMachine(machine, lambda guest: run_in(guest, 'date -s "@$1"', str(seconds)))
 
 
 def plan_life(plan: LivePlan, number: int, *, fresh: bool) -> Target:

@@ -1,5 +1,6 @@
-"""A machine whose guests all have the user's programs."""
+"""A machine whose guests all have something done in them first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,11 +9,11 @@ from crashsim.workloads.staging import put_payload
 
 
 @dataclass(frozen=True)
-class PayloadMachine:
-    """`machine`, with the directory `payload` copied to /payload in every guest that it starts."""
+class PreparedMachine:
+    """`machine`, with `prepare` called for every guest that it starts."""
 
     machine: Machine
-    payload: Path
+    prepare: Callable[[Guest], None]
 
     @property
     def info(self) -> MachineInfo:
@@ -20,11 +21,21 @@ class PayloadMachine:
         return self.machine.info
 
     def start(self) -> Guest:
-        """A fresh guest with the payload. Raises BadPayload, and what the machine raises."""
+        """A fresh guest, prepared. Raises what `prepare` and the machine raise."""
         guest = self.machine.start()
         try:
-            put_payload(guest, self.payload)
+            self.prepare(guest)
         except BaseException:
             guest.kill()
             raise
         return guest
+
+
+def with_payload(machine: Machine, payload: Path | None) -> Machine:
+    """`machine`, with the directory `payload`, if there is one, at /payload in every guest.
+
+    Its guests raise BadPayload when they are started.
+    """
+    if payload is None:
+        return machine
+    return PreparedMachine(machine, lambda guest: put_payload(guest, payload))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crashsim.campaigns.payload import PayloadMachine
+from crashsim.campaigns.prepared_machine import with_payload
 from crashsim.campaigns.recorded import Recorded, open_recorded
 from crashsim.campaigns.results import Finding
 from crashsim.disk.profile import parse_profile
@@ -106,4 +106,4 @@ def reproduce(
 def machine_for(kind: str, payload: Path | None) -> Machine:
     """The machine of a kind, with a payload if there is one."""
     machine = choose_machine(kind, ImageSpec())
-    return machine if payload is None else PayloadMachine(machine, payload)
+    return with_payload(machine, payload)

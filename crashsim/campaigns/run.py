@@ -13,7 +13,7 @@ from crashsim.campaigns.explaining import Explainer, Snapshots
 from crashsim.campaigns.faulty import fault_result
 from crashsim.campaigns.findings import Case, make_cases
 from crashsim.campaigns.options import Progress, RunOptions, no_progress
-from crashsim.campaigns.payload import PayloadMachine
+from crashsim.campaigns.prepared_machine import with_payload
 from crashsim.campaigns.recorded import Recorded, open_recorded
 from crashsim.campaigns.results import (
     DecidedBy,
@@ -96,7 +96,7 @@ def prepare_machine(
     machine = choose_machine(options.machine, ImageSpec(kernel=options.kernel), progress=building)
     with machine.start():
         pass
-    return machine if payload is None else PayloadMachine(machine, payload)
+    return with_payload(machine, payload)
 
 
 def run_campaign(

@@ -4,7 +4,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from crashsim.campaigns.every_method import EveryMethod, children_cpu_seconds, each_method
+import msgspec
+from rich.console import ConsoleRenderable
+
+from crashsim.campaigns.every_method import (
+    EveryMethod,
+    Result,
+    children_cpu_seconds,
+    each_method,
+)
 from crashsim.campaigns.necessity import NecessityResult
 from crashsim.campaigns.validation import ValidationResult
 from crashsim.cli.arguments import EXIT_VIOLATION
@@ -18,15 +26,11 @@ def validate_all(
     options: Sequence[str], jobs: int, markdown: Path | None, json_file: Path | None
 ) -> int:
     """Hold each against its claims; `options` are those of each one's `crashsim validate`."""
-    started, spent = time.perf_counter(), children_cpu_seconds()
-    with watching() as progress:
-        results = each_method(ValidationResult, options, jobs, progress)
-    every = EveryMethod(results, time.perf_counter() - started, children_cpu_seconds() - spent)
-    write_json(every, json_file)
-    tables = stderr if str(json_file) == "-" else stdout()
-    tables.print(render_validations(results, every.seconds, every.cpu_seconds))
-    if markdown is not None:
-        markdown.write_text("\n".join(validation_markdown(each) for each in results))
+    every = _each(ValidationResult, options, jobs)
+    results = every.methods
+    table = render_validations(results, every.seconds, every.cpu_seconds)
+    page = "\n".join(validation_markdown(each) for each in results)
+    _tell(every, table, page, markdown, json_file)
     return 0 if all(each.confirmed for each in results) else EXIT_VIOLATION
 
 
@@ -34,13 +38,29 @@ def necessity_of_all(
     options: Sequence[str], jobs: int, markdown: Path | None, json_file: Path | None
 ) -> int:
     """Take the syncs of each away."""
+    every = _each(NecessityResult, options, jobs)
+    results = every.methods
+    table = render_necessities(results, every.seconds, every.cpu_seconds)
+    page = "\n".join(necessity_markdown(each) for each in results)
+    _tell(every, table, page, markdown, json_file)
+    return EXIT_VIOLATION if any(each.dispensable or each.refuted for each in results) else 0
+
+
+def _each(kind: type[Result], options: Sequence[str], jobs: int) -> EveryMethod[Result]:
     started, spent = time.perf_counter(), children_cpu_seconds()
     with watching() as progress:
-        results = each_method(NecessityResult, options, jobs, progress)
-    every = EveryMethod(results, time.perf_counter() - started, children_cpu_seconds() - spent)
+        results = each_method(kind, options, jobs, progress)
+    return EveryMethod(results, time.perf_counter() - started, children_cpu_seconds() - spent)
+
+
+def _tell(
+    every: msgspec.Struct,
+    table: ConsoleRenderable,
+    page: str,
+    markdown: Path | None,
+    json_file: Path | None,
+) -> None:
     write_json(every, json_file)
-    tables = stderr if str(json_file) == "-" else stdout()
-    tables.print(render_necessities(results, every.seconds, every.cpu_seconds))
+    (stderr if str(json_file) == "-" else stdout()).print(table)
     if markdown is not None:
-        markdown.write_text("\n".join(necessity_markdown(each) for each in results))
-    return EXIT_VIOLATION if any(each.dispensable or each.refuted for each in results) else 0
+        markdown.write_text(page)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crashsim.campaigns.payload import PayloadMachine
+from crashsim.campaigns.prepared_machine import with_payload
 from crashsim.disk.crash_disk import CrashStateDisk
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.log import Log
@@ -169,7 +169,7 @@ def test_a_commands_promises_are_in_the_log_in_their_order(
     machine: QemuMachine, tmp_path: Path
 ) -> None:
     workload = command_workload(["config-write", "3"], setup="echo old >config", payload=EXAMPLE)
-    recording = make_recording(PayloadMachine(machine, EXAMPLE), workload, tmp_path / "r")
+    recording = make_recording(with_payload(machine, EXAMPLE), workload, tmp_path / "r")
 
     with recording.log() as log:
         assert promises(mark.text for mark in log.marks) == ("saved 1", "saved 2", "saved 3")
