@@ -21,7 +21,7 @@ from crashsim.disk.recording_disk import NullDisk, RecordingDisk
 from crashsim.disk.request import Operation, Request
 from crashsim.disk.server import Disk
 from crashsim.errors import InfrastructureError, UsageError
-from crashsim.machines.filesystems import Filesystem
+from crashsim.machines.filesystems import Filesystem, resized
 from crashsim.machines.hardware import CRASH_DISK_BYTES
 from crashsim.machines.protocol import CommandResult, Guest
 from crashsim.machines.qemu import QemuMachine
@@ -46,6 +46,8 @@ from crashsim.workloads.store_programs import (
 SLOT = 0
 COMMAND_SECONDS = 1800.0
 TMPFS = "tmpfs"
+FILESYSTEM_BYTES = 1 << 30
+"""So much is made of the crash disk: 10,000 references and their reflogs are 20,000 inodes."""
 CRASH_DISK = "crash disk"
 _WARM = StoreSize(files=10, objects=5, references=10)
 
@@ -212,7 +214,7 @@ def bench_store(
     machine = QemuMachine()
     with machine.start() as guest:
         times = StoreTimes({slow_place: profile.latency.flush_seconds})
-        bench = _Bench(guest, filesystem, size, parent, times)
+        bench = _Bench(guest, resized(filesystem, FILESYSTEM_BYTES), size, parent, times)
         progress("set-up", 0, 0)
         bench.set_up([*stores, *methods])
         turns = [

@@ -17,6 +17,7 @@ Every mount has `noatime`: to hash a tree after each step would otherwise write 
 (`relatime`, mount(8)) into the log, writes that the program under test never asked for.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -93,8 +94,7 @@ class Filesystem:
         return Mount(slot, self.fstype, ",".join((*ALWAYS, *hurried, *self.mount_options)))
 
 
-def _ext4() -> Filesystem:
-    size = 256 * MIB
+def _ext4(size: int = 256 * MIB) -> Filesystem:
     extended = (
         f"hash_seed={FILESYSTEM_UUID},nodiscard,lazy_itable_init=0,assume_storage_prezeroed=1"
     )
@@ -115,8 +115,8 @@ def _ext4() -> Filesystem:
     )
 
 
-def _xfs() -> Filesystem:
-    size = 320 * MIB  # mkfs.xfs(8) refuses less than 300 MiB
+def _xfs(size: int = 320 * MIB) -> Filesystem:
+    # mkfs.xfs(8) refuses less than 300 MiB.
     return Filesystem(
         "xfs",
         size,
@@ -129,8 +129,7 @@ def _xfs() -> Filesystem:
     )
 
 
-def _btrfs() -> Filesystem:
-    size = 256 * MIB
+def _btrfs(size: int = 256 * MIB) -> Filesystem:
     return Filesystem(
         "btrfs",
         size,
@@ -139,8 +138,7 @@ def _btrfs() -> Filesystem:
     )
 
 
-def _f2fs() -> Filesystem:
-    size = 256 * MIB
+def _f2fs(size: int = 256 * MIB) -> Filesystem:
     return Filesystem(
         "f2fs",
         size,
@@ -161,10 +159,18 @@ def _f2fs() -> Filesystem:
     )
 
 
-FILESYSTEMS = MappingProxyType(
-    {filesystem.fstype: filesystem for filesystem in (_ext4(), _xfs(), _btrfs(), _f2fs())}
+_MAKERS: Mapping[str, Callable[..., Filesystem]] = MappingProxyType(
+    {"ext4": _ext4, "xfs": _xfs, "btrfs": _btrfs, "f2fs": _f2fs}
 )
+
+FILESYSTEMS = MappingProxyType({name: make() for name, make in _MAKERS.items()})
 """Every filesystem that crashsim can make, by name."""
+
+
+def resized(filesystem: Filesystem, size_bytes: int) -> Filesystem:
+    """The same filesystem on more of the disk, for workloads that do not fit."""
+    made = _MAKERS[filesystem.fstype](size_bytes)
+    return replace(made, mount_options=filesystem.mount_options)
 
 
 def parse_filesystem(text: str) -> Filesystem:
