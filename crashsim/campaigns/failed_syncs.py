@@ -103,7 +103,7 @@ def probe_failed_syncs(
         progress(f"{probe.filesystem.spelling} {probe.fault} {probe.shape}", number, len(probes))
         found.append(_run(machine, probe, directory / str(number)))
     info = machine.info
-    return FailedSyncResult(MachineResult(info.kind, info.accel, info.kernel), found)
+    return FailedSyncResult(MachineResult.of(info), found)
 
 
 def _run(machine: Machine, probe: _Probe, directory: Path) -> FailedSyncProbe:

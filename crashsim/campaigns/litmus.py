@@ -150,7 +150,7 @@ def run_litmus(
     results = [future.result() for future in futures]
     info = machine.info
     return LitmusResult(
-        machine=MachineResult(info.kind, info.accel, info.kernel),
+        machine=MachineResult.of(info),
         seed=options.seed,
         states_per_run=options.states,
         filesystems=results,

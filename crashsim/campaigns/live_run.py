@@ -110,7 +110,7 @@ def _result(
         fs=options.filesystem.spelling,
         fsync=target.options.fsync,
         method=target.options.method,
-        machine=MachineResult(machine.info.kind, machine.info.accel, machine.info.kernel),
+        machine=MachineResult.of(machine.info),
         seed=options.seed,
         log=_sent(endurance),
         states=StatesResult(

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from crashsim.machines.protocol import MachineInfo
+
 
 class MachineResult(msgspec.Struct, frozen=True):
     """Where the workload and the recoveries ran."""
@@ -9,6 +11,11 @@ class MachineResult(msgspec.Struct, frozen=True):
     kind: str
     accel: str
     kernel: str
+
+    @classmethod
+    def of(cls, info: MachineInfo) -> "MachineResult":
+        """What a result tells of a machine."""
+        return cls(info.kind, info.accel, info.kernel)
 
 
 class LogResult(msgspec.Struct, frozen=True):

@@ -260,7 +260,7 @@ def _result(
         fs=options.filesystem.spelling,
         fsync=target.options.fsync,
         method=target.options.method,
-        machine=MachineResult(machine.info.kind, machine.info.accel, machine.info.kernel),
+        machine=MachineResult.of(machine.info),
         seed=options.seed,
         log=LogResult(counted.writes, counted.flushes, counted.bytes, counted.promises),
         states=StatesResult(

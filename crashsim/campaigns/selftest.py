@@ -106,7 +106,7 @@ def summary(
     programs = [each for outcome in outcomes for each in outcome.programs]
     harness = [each for outcome in outcomes for each in outcome.harness]
     return SelftestResult(
-        machine=MachineResult(machine.info.kind, machine.info.accel, machine.info.kernel),
+        machine=MachineResult.of(machine.info),
         seed=seed,
         passed=all([each.passed for each in programs] + [each.passed for each in harness]),
         programs=programs,

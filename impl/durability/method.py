@@ -9,8 +9,10 @@ overrides the hooks that it needs. One instance serves one transaction, which ca
 2. at the transaction's end, for each phase (objects, index, references):
    `publishing` before its first file appears, `published` after its last;
 3. `removing` before anything is unlinked, `removed` after;
-4. `restored`, where files of the working tree are what is left of something that goes;
-5. or `aborted`, after the temporaries are gone, if anything failed.
+4. or `aborted`, after the temporaries are gone, if anything failed;
+
+and before its end `restored`, where files of the working tree are what is left of something that
+goes.
 
 A method states in `guarantee` what holds after a crash, for each filesystem family, when every
 component is synced (`core.fsync=all`). The property tests hold it to exactly that.
