@@ -41,11 +41,8 @@ class Index:
         entries = () if parsed is None else parsed.entries
         self._entries = {entry.key: entry for entry in entries}
         self._directories: dict[bytes, int] | None = None
-        self._racy = {entry.key for entry in entries if self._may_be_racy(entry)}
-
-    def _may_be_racy(self, entry: IndexEntry) -> bool:
-        modified = entry.stat.modified_seconds, entry.stat.modified_nanoseconds
-        return self.written_ns > 0 and modified >= divmod(self.written_ns, 10**9)
+        written = divmod(written_ns, 10**9)
+        self._racy = {entry.key for entry in entries if _modified(entry) >= written > (0, 0)}
 
     def __len__(self) -> int:
         """How many entries there are, of all stages."""
@@ -151,6 +148,10 @@ class Index:
         return self._directories
 
 
+def _modified(entry: IndexEntry) -> tuple[int, int]:
+    return entry.stat.modified_seconds, entry.stat.modified_nanoseconds
+
+
 def _directories(path: bytes) -> list[bytes]:
     parts = path.split(b"/")
     return [b"/".join(parts[:count]) for count in range(1, len(parts))]
@@ -231,6 +232,7 @@ class LockedIndex:
         if not (index.changed or even_if_unchanged or self._was_staged):
             self._transaction.discard(self._lock)
             return False
+        self._transaction.settle()
         if self._repository.work_tree is not None:
             WorkTree(self._repository).forget_racy(index)
         config = self._repository.config
@@ -246,3 +248,10 @@ class LockedIndex:
         write_all(self._repository.port, self._lock.descriptor, content)
         self._transaction.stage(self._lock)
         return True
+
+    def give_back(self) -> None:
+        """Keep no change; but what this transaction had staged before is staged again."""
+        if self._was_staged:
+            self.store()
+        else:
+            self._transaction.discard(self._lock)

@@ -224,11 +224,11 @@ class RepoTransaction:
         return self._method.atomic_references
 
     def settle(self) -> None:
-        """Make the objects staged so far visible, as git ends its object transaction early.
+        """Say that what refers to the objects staged so far is about to be written.
 
-        Within a nested operation nothing happens: the outermost one says when.
+        They appear now if the method wants them to, as git ends its object transaction.
         """
-        if self.depth <= 1:
+        if self._method.objects_first:
             self._publish_phase(Phase.OBJECTS)
 
     def restored(self, root: str, paths: Sequence[bytes]) -> None:

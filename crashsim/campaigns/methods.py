@@ -22,13 +22,11 @@ class Method:
     :ivar setting: the value of core.fsyncMethod that chooses it.
     :ivar claims: filesystem -> the properties that it says hold there.
     :ivar covers_state: whether the claims are about HEAD's own file, too, which git never syncs.
-    :ivar given_by: who laid its sequence of syncs down, where that is not its to change.
     """
 
     name: str
     setting: str
     claims: Mapping[str, frozenset[Property]]
-    given_by: str = ""
     covers_state: bool = False
 
 
@@ -61,7 +59,6 @@ def _method(name: str, setting: str, location: str) -> Method:
             str(found.name) if name == location else name,
             setting,
             claims,
-            given_by=str(getattr(found, "given_by", "")),
             covers_state=bool(getattr(found, "covers_state", False)),
         )
     except (ImportError, AttributeError, ValueError) as error:

@@ -84,7 +84,6 @@ class NecessityResult(msgspec.Struct, frozen=True):
     """Every sync of a method, and what it is for.
 
     :ivar states: distinct crash states that were judged.
-    :ivar given_by: who laid the sequence of syncs down, where that is not the method's to change.
     :ivar refuted: filesystem -> claimed properties that broke with all syncs in place, and
         without a bystander.
     """
@@ -93,7 +92,6 @@ class NecessityResult(msgspec.Struct, frozen=True):
     removals: list[Removal]
     states: int
     seconds: float = 0.0
-    given_by: str = ""
     refuted: dict[str, list[str]] = {}
     schema: str = "crashsim.necessity/1"
 
@@ -101,11 +99,6 @@ class NecessityResult(msgspec.Struct, frozen=True):
     def unneeded(self) -> list[Removal]:
         """The syncs of which no crash within the bounds shows the need."""
         return [each for each in self.removals if not each.needed]
-
-    @property
-    def dispensable(self) -> list[Removal]:
-        """Those of them that the method could do without."""
-        return [] if self.given_by else self.unneeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +196,6 @@ def necessity(
         removals,
         sum(trial.run.judge.judged for trial in (*alone, *accompanied)),
         time.perf_counter() - started,
-        method.given_by,
         refuted,
     )
 

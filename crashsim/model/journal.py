@@ -27,11 +27,15 @@ class Journal:
 
     :ivar replacement_is_ordered: a file that is renamed over another, or written anew after it was
         truncated to nothing and then closed, has its data on disk before the next commit.
+    :ivar commit_flushes: a commit flushes the device before it, so that what was written out is
+        there if the commit is. Otherwise only a sync does: a log that is written through the
+        device's cache can overtake data which is still in it.
     """
 
     name: str
     data: DataRules
     replacement_is_ordered: bool = False
+    commit_flushes: bool = True
 
     def start(self, log: Log) -> "JournalTracker":
         """Begin with a log."""
@@ -59,6 +63,7 @@ class JournalTracker:
         self._durable = 0
         self._floors: dict[int, int] = {}
         self._barriers: list[Barrier] = []
+        self._written_out: list[Barrier] = []
         self._last_change: dict[int, int] = {}
         self._last_data_change: dict[int, int] = {}
         self._emptied: set[int] = set()
@@ -116,7 +121,8 @@ class JournalTracker:
         """
         match sync.scope:
             case Scope.PAGES:
-                self._barriers.append(Barrier(sync.number, sync.inode, sync.number))
+                written = self._barriers if self._model.commit_flushes else self._written_out
+                written.append(Barrier(sync.number, sync.inode, sync.number))
                 return
             case Scope.FILESYSTEM:
                 self._durable = sync.number
@@ -127,6 +133,9 @@ class JournalTracker:
             case Scope.DATA:
                 self._force(self._last_data_change.get(sync.inode, -1))
                 self._floors[sync.inode] = sync.number
+        # Whatever it forced, it flushed the device.
+        self._barriers += self._written_out
+        self._written_out = []
         self._settle_barriers()
 
     def _force(self, record: int) -> None:

@@ -57,6 +57,6 @@ def render_necessities(
     """One line a method: how many of its syncs are shown to be needed."""
     table = _table("method", "syncs", "crash states")
     for each in results:
-        style = _RED if each.refuted else _YELLOW if each.dispensable else _GREEN
+        style = _RED if each.refuted else _YELLOW if each.unneeded else _GREEN
         table.add_row(printable(each.method), Text(score(each), style), f"{each.states:,}")
     return Group(table, Text(f"{seconds:.0f} s, {cpu_seconds:.0f} s of CPU time"))

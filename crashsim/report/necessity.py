@@ -45,8 +45,6 @@ def necessity_markdown(result: NecessityResult) -> str:
     ]
     for each in result.removals:
         cells = [_told(each, name) or "·" for name in filesystems]
-        if not each.needed and result.given_by:
-            cells = [f"kept: {result.given_by}"] * len(filesystems)
         path = printable(each.path).replace("|", "\\|")
         after = f"`{printable(each.after)}`" if each.after else ""
         lines.append(
@@ -69,23 +67,20 @@ def _cell(result: NecessityResult, removal: Removal, filesystem: str) -> Text:
     broken = _told(removal, filesystem)
     if broken:
         return Text(broken, "red")
-    return Text("·", "bold yellow" if removal in result.dispensable else "dim")
+    return Text("·", "bold yellow" if removal in result.unneeded else "dim")
 
 
 def score(result: NecessityResult) -> str:
-    """How many of a method's syncs are shown to be needed, and what of the others."""
+    """How many of a method's syncs are shown to be needed."""
     needed = len(result.removals) - len(result.unneeded)
-    text = f"{needed} of {counted(len(result.removals), 'sync')} shown to be needed"
-    if result.given_by and result.unneeded:
-        text += f", {len(result.unneeded)} kept: the sequence is {result.given_by}'s"
-    return text
+    return f"{needed} of {counted(len(result.removals), 'sync')} shown to be needed"
 
 
 def _summary(result: NecessityResult) -> Text:
     text = Text(f"{score(result)}; {counted(result.states, 'crash state')}")
     if any(each.needed and each.by_bystander for each in result.removals):
         text.append("\n  †: where another program syncs directories of the repository meanwhile")
-    for each in result.dispensable:
+    for each in result.unneeded:
         what = f"{each.call} of {printable(each.path)}"
         after = f" after {printable(each.after)}" if each.after else ""
         text.append(

@@ -52,6 +52,7 @@ _ALONE = tuple(OPERATIONS.values())
 SCENARIOS = (
     *(Scenario(each, tuple(OPERATIONS[name] for name in each.needs[:1])) for each in _ALONE),
     Scenario(replace(OPERATIONS["stash"], fresh=0, changed=0), (_EDIT,), keeps_changes=True),
+    Scenario(replace(OPERATIONS["stash"], fresh=0, changed=0), (_STAGE,), keeps_changes=True),
     Scenario(
         operation("stash-pop", "stash pop -q --index", unnoted_between=("index",)),
         (_STAGE, OPERATIONS["stash"]),

@@ -61,6 +61,13 @@ btrfs and f2fs make one file's fsync durable by itself, ahead of what came befor
 names a pack and removes the loose objects, a later command syncs another file in the same
 directories, and after a crash the removals are there and the pack's name is not."""
 
+WHERE_GIT_NAMES_IT: Guarantee = {
+    **ON_ONE_JOURNAL,
+    **guaranteed("recoverable", "intact", on=("ntfs",)),
+    **guaranteed("recoverable", "intact", "usable", on=("apfs",)),
+}
+"""With the two filesystems for which git-config(1) calls `batch` as safe as `fsync`. Their log can
+be ahead of data that was written out and not flushed: what the one flush of `batch` is for."""
 
 _NO_WRITEOUT = (errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ESPIPE)
 """sync_file_range(2)'s errors where there is no such call, for this kind of file."""
@@ -123,10 +130,6 @@ class FsyncMethod:
     guarantee: ClassVar[Guarantee]
     """What holds after a crash under `core.fsync=all`, by filesystem family."""
 
-    given_by: ClassVar[str] = ""
-    """Whose sequence of syncs this is, to the letter: what it makes without need stays. Empty: it
-    is the method's own to change."""
-
     appends_in_place: ClassVar[bool] = True
     """Whether a reflog's new line is appended to the file, as git does. False: the transaction
     writes the whole log anew beside it, and stages that."""
@@ -139,6 +142,10 @@ class FsyncMethod:
     """Whether several references of one transaction appear at once. With a file for each they
     cannot: True has them written to `packed-refs`, which takes one more transaction where one of
     them has a file of its own."""
+
+    objects_first: ClassVar[bool] = False
+    """Whether the objects staged so far appear before the index, a commit or a tag is written, as
+    git ends its object transaction. False: all files of a transaction appear together."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""
@@ -222,10 +229,15 @@ class FsyncMethod:
             raise
         self.port.unlink(path)
 
-    def sync_filesystem(self) -> None:
-        """syncfs(2) of the repository's filesystem: all that anybody wrote. Raises SyncFailed."""
+    def sync_filesystem(self, directory: str = "") -> None:
+        """syncfs(2): all that anybody wrote to one filesystem. Raises SyncFailed.
+
+        :param directory: one of the filesystem that is meant; the repository's own by default.
+            Where the repository is spread over several, nothing is synced of the others.
+        """
+        directory = directory or self.surroundings.git_directory
         flags = os.O_RDONLY | os.O_DIRECTORY
-        with self._closing(self.port.open(self.surroundings.git_directory, flags)) as descriptor:
+        with self._closing(self.port.open(directory, flags)) as descriptor:
             try:
                 self.port.sync_filesystem(descriptor)
             except OSError as error:

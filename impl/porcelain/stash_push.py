@@ -73,7 +73,6 @@ def _record(
     if not modified and not untracked and index_tree == repository.objects.commit(head).tree:
         locked.store()
         return None
-    locked.store()
     parents = [head, _commit(repository, index_tree, (head,), f"index on {about}\n")]
     if untracked_too:
         tree = _tree_of(repository, untracked)
@@ -81,6 +80,7 @@ def _record(
     text = f"WIP on {about}" if message is None else f"On {branch}: {message}"
     files_tree = _tree_of_files(repository, index, modified)
     stash = _commit(repository, files_tree, tuple(parents), text)
+    locked.give_back()  # The reset that follows writes it.
     transaction = repository.open_transaction
     assert transaction is not None
     update = RefUpdate("refs/stash", stash, message=text, create_reflog=True)

@@ -7,6 +7,7 @@ import pytest
 from crashsim.campaigns.methods import find_method
 from crashsim.campaigns.necessity import STATES_PER_RUN, NecessityResult, necessity
 from crashsim.campaigns.validate import MODELS_OF_FILESYSTEMS, ModelOptions
+from crashsim.workloads.impl import method_names
 from crashsim.workloads.simulated import OPERATIONS
 from crashsim.workloads.simulated_scenarios import SCENARIOS, Scenario
 
@@ -20,18 +21,32 @@ def removals(name: str, tried: Sequence[Scenario] = SCENARIOS) -> NecessityResul
 
 
 @pytest.mark.timeout(900)
-def test_our_own_method_makes_no_sync_without_need() -> None:
-    result = removals("paired-syncfs")
+@pytest.mark.parametrize("method", method_names())
+def test_a_shipped_method_makes_no_sync_without_need(method: str) -> None:
+    result = removals(method)
 
     assert result.refuted == {}
-    assert [(each.operation, each.after) for each in result.unneeded] == []
-    assert len(result.removals) >= 30
+    assert [(each.operation, each.path, each.after) for each in result.unneeded] == []
+    assert len(result.removals) >= 10
+
+
+@pytest.mark.parametrize("method", ["batch", "bulk-rename"])
+def test_the_one_flush_for_all_objects_is_for_filesystems_whose_log_can_be_ahead(
+    method: str,
+) -> None:
+    flushes = [each for each in removals(method, ADD).removals if each.call == "fsync"]
+
+    assert {"apfs"} <= {name for each in flushes for name in each.breaks if each.breaks[name]}
+    assert all(each.needed for each in flushes)
+    for each in flushes:
+        if "bulk_fsync" in each.path:
+            assert {name for name in each.breaks if each.breaks[name]} == {"apfs"}
 
 
 def test_a_sync_that_nobody_needs_is_told() -> None:
     result = removals(f"{LOCATION}:SyncsOnceMore", ADD)
 
-    told = {(each.operation, each.call, each.after) for each in result.dispensable}
+    told = {(each.operation, each.call, each.after) for each in result.unneeded}
     assert ("add", "syncfs", "index is named (2)") in told
     assert ("add", "syncfs", "index is named") in told
 

@@ -173,6 +173,25 @@ def test_sync_file_range_alone_promises_nothing(model: str) -> None:
     assert after_promise(machine, model) >= {None, b"", NEW}
 
 
+def written_out_then_named(*, flushed: bool) -> Simulated:
+    machine = Simulated(Tree.of({"other": b""}))
+    put(machine, "tmp", pages=True)
+    if flushed:
+        sync(machine, "other")
+    machine.rename("tmp", "f")
+    return machine
+
+
+@pytest.mark.parametrize("model", IN_ORDER)
+def test_a_name_can_be_ahead_of_written_out_data_where_a_commit_flushes_no_device(
+    model: str,
+) -> None:
+    """What the one flush of git's batch is for, on the two filesystems that git names."""
+    found = outcomes(written_out_then_named(flushed=False), model)
+    assert (b"" in found) == (model in ("ntfs", "apfs"))
+    assert outcomes(written_out_then_named(flushed=True), model) == {None, NEW}
+
+
 def test_f2fs_fsync_of_a_directory_is_a_checkpoint_but_brings_no_data() -> None:
     machine = two_files(second=lambda machine: sync(machine, "/"))
     assert after_promise(machine, "f2fs") == {b"", ZEROS, NEW}

@@ -8,7 +8,7 @@ was written out, or named, before: those with one journal.
 from collections.abc import Sequence
 
 from impl.durability.components import Component, Phase
-from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile, Surroundings
+from impl.durability.method import WHERE_GIT_NAMES_IT, FsyncMethod, StagedFile, Surroundings
 from impl.durability.methods.quarantine import Quarantine
 
 
@@ -20,8 +20,8 @@ class Batch(FsyncMethod):
     """
 
     name = "batch"
-    given_by = "git"
-    guarantee = ON_ONE_JOURNAL
+    guarantee = WHERE_GIT_NAMES_IT
+    objects_first = True
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from impl.durability.components import Component, Phase
-from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile, Surroundings
+from impl.durability.method import WHERE_GIT_NAMES_IT, FsyncMethod, StagedFile, Surroundings
 
 
 class BulkRename(FsyncMethod):
@@ -20,8 +20,8 @@ class BulkRename(FsyncMethod):
     """
 
     name = "bulk-rename"
-    given_by = "the proposal"
-    guarantee = ON_ONE_JOURNAL
+    guarantee = WHERE_GIT_NAMES_IT
+    objects_first = True
 
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""

@@ -1,7 +1,7 @@
 """`fsync`: every file by itself, before it gets its name. What git does by default."""
 
 from impl.durability.components import Component
-from impl.durability.method import ON_ONE_JOURNAL, FsyncMethod, StagedFile
+from impl.durability.method import WHERE_GIT_NAMES_IT, FsyncMethod, StagedFile
 
 
 class Fsync(FsyncMethod):
@@ -16,8 +16,7 @@ class Fsync(FsyncMethod):
     """
 
     name = "fsync"
-    given_by = "git"
-    guarantee = ON_ONE_JOURNAL
+    guarantee = WHERE_GIT_NAMES_IT
 
     def staged(self, file: StagedFile) -> bool:
         """Sync; loose objects appear at once, for nothing visible refers to them yet."""

@@ -68,7 +68,6 @@ class IndexFlushProposed(IndexFlush):
     """
 
     name = "index-flush-proposed"
-    given_by = "the proposal"
     guarantee = ON_ONE_JOURNAL
 
     def __init__(self, surroundings: Surroundings) -> None:

@@ -5,13 +5,17 @@ every name before anything that refers to it appears, or is removed, or is promi
 btrfs and f2fs many of the directories' syncs are spared by the journal; a filesystem that keeps
 POSIX and no more needs each of them (crashsim's `posix` model; `.rev` where it is longer than what
 a disk writes at once).
+
+Once is enough for a directory: the index refers to no reference and no reference to it, so that
+their names are synced together, after the last of them. A multi-pack-index' name is not: nobody is
+promised one, and no object is in a pack that `expire` removes.
 """
 
 import os
 import stat
 from collections.abc import Iterable, Sequence
 
-from impl.durability.components import Component, Phase
+from impl.durability.components import Component, Phase, is_of_packs
 from impl.durability.method import FAMILIES, FsyncMethod, StagedFile, Surroundings, guaranteed
 
 
@@ -23,7 +27,6 @@ class Strict(FsyncMethod):
     """
 
     name = "strict"
-    given_by = "POSIX"
     guarantee = guaranteed("recoverable", "intact", "durable", "usable", on=(*FAMILIES, "posix"))
     appends_in_place = False
     covers_state = True
@@ -31,7 +34,8 @@ class Strict(FsyncMethod):
     def __init__(self, surroundings: Surroundings) -> None:
         """For one transaction."""
         super().__init__(surroundings)
-        self._directories_synced = 0
+        self._named: list[str] = []
+        self._linked: set[str] = set()
 
     def staged(self, file: StagedFile) -> bool:
         """Each file by itself."""
@@ -40,8 +44,15 @@ class Strict(FsyncMethod):
         return False
 
     def published(self, phase: Phase, files: Sequence[StagedFile]) -> None:
-        """The names of one phase are durable before the next one's appear."""
-        self._sync_directories(file.final for file in files if self.wants(file.component))
+        """Objects' names are durable before anything refers to them, all before the promise."""
+        self._named += [
+            file.final
+            for file in files
+            if self.wants(file.component) and not is_of_packs(file.component, file.final)
+        ]
+        if phase is not Phase.INDEX:
+            self._sync_directories(self._named)
+            self._named.clear()
 
     def removed(self, promised: Sequence[str]) -> None:
         """A removal that is a promise is made durable as any other name."""
@@ -69,11 +80,13 @@ class Strict(FsyncMethod):
             return 0
 
     def _sync_directories(self, paths: Iterable[str]) -> None:
-        """The parents of these paths, and of the directories made since the last time."""
-        created = self.surroundings.names.created
+        """The parents of these paths, and those of the directories on the way that are new."""
         parents = {os.path.dirname(path) for path in paths}
-        if parents:
-            parents |= {os.path.dirname(path) for path in created[self._directories_synced :]}
-            self._directories_synced = len(created)
+        unsynced = set(self.surroundings.names.created) - self._linked
+        for path in list(parents):
+            while path in unsynced:
+                self._linked.add(path)
+                path = os.path.dirname(path)
+                parents.add(path)
         for directory in sorted(parents):
             self.flush_path(directory)

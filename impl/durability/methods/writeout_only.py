@@ -19,7 +19,6 @@ class WriteoutOnly(FsyncMethod):
     """
 
     name = "writeout-only"
-    given_by = "git"
     guarantee = (
         guaranteed("recoverable", "intact", on=("ext4", "f2fs"))
         | guaranteed("recoverable", "intact", "usable", on=("xfs",))
