@@ -10,10 +10,10 @@ import re
 
 from impl.errors import HostilePath
 
-_IGNORED_BY_HFS = re.compile("[\u200c\u200d\u200e\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_IGNORED_BY_HFS = "[\u200c\u200d\u200e\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
 """Code points that HFS+ leaves out when it compares names."""
 
-_NTFS_DOT_GIT = re.compile(rb"(?:\.git|git~1)[ .]*(?::.*)?", re.IGNORECASE | re.DOTALL)
+_NTFS_DOT_GIT = rb"(?is)(?:\.git|git~1)[ .]*(?::.*)?"
 """`.git` as NTFS reads it: its short name, with dots and spaces at its end, or a stream's name."""
 
 
@@ -30,13 +30,15 @@ def check_path(path: bytes) -> None:
 
 def is_dot_git(component: bytes) -> bool:
     """Whether some filesystem would take the name for `.git`, or for a path into it."""
-    if any(_NTFS_DOT_GIT.fullmatch(piece) for piece in component.split(b"\\")):
+    if component.isascii() and b"git" not in component.lower():
+        return False
+    if any(re.fullmatch(_NTFS_DOT_GIT, piece) for piece in component.split(b"\\")):
         return True
     try:
         text = component.decode("utf-8")
     except UnicodeDecodeError:
         return False
-    return _IGNORED_BY_HFS.sub("", text).lower() == ".git"
+    return re.sub(_IGNORED_BY_HFS, "", text).lower() == ".git"
 
 
 def relative_path(root: str, path: str) -> bytes:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from impl.durability.port import read_file, write_all
 from impl.errors import HostilePath, StoreError
-from impl.ignore import Ignores
 from impl.index_entry import IndexEntry, StatData
 from impl.objects.model import MODE_COMMIT, MODE_EXECUTABLE, MODE_FILE, MODE_LINK
 from impl.paths import check_path, is_dot_git, printable
 
 if TYPE_CHECKING:
+    from impl.ignore import Ignores
     from impl.index import Index
     from impl.repository import Repository
 
@@ -54,8 +54,10 @@ class WorkTree:
         return self._repository.config.boolean("core.filemode", True)
 
     @cached_property
-    def ignores(self) -> Ignores:
+    def ignores(self) -> "Ignores":
         """The exclude files: core.excludesFile, info/exclude, and .gitignore everywhere."""
+        from impl.ignore import Ignores
+
         repository = self._repository
         home = repository.environment.get("HOME", "")
         base = repository.environment.get("XDG_CONFIG_HOME") or f"{home}/.config"

@@ -5,8 +5,9 @@ and only below dulwich's porcelain, which would import all the rest: start-up is
 command's time. What dulwich does not have is put together from what it has:
 
 - `stash push -u`: dulwich stashes what is tracked, so the new files are added first;
-- `unpack-objects`: dulwich reads a pack by its index, so standard input has to be the file of a
-  pack whose index lies beside it;
+- `unpack-objects`: dulwich's own takes a pack with its index, and trusts both. Here a pack comes
+  from standard input, is checked against its checksum, and its deltas are resolved: as dulwich
+  itself takes one into a store that has no packs (`MemoryObjectStore.add_pack`);
 - `update-ref --stdin`: one reference after the other, since it has no transaction over several; and
   with a message, without which it would not write the reflogs that git writes.
 """
@@ -14,6 +15,7 @@ command's time. What dulwich does not have is put together from what it has:
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 
 from dulwich.objects import ObjectID
 from dulwich.refs import Ref
@@ -46,13 +48,13 @@ def _stash(repository: Repo, _: Sequence[str]) -> None:
 
 
 def _unpack_objects(repository: Repo, _: Sequence[str]) -> None:
-    from dulwich.pack import Pack
+    from dulwich.pack import PackData, PackInflater
 
     store = repository.object_store
-    path = os.readlink(f"/proc/self/fd/{sys.stdin.fileno()}")
-    with Pack(path.removesuffix(".pack"), object_format=store.object_format) as pack:
-        for unpacked in pack.iter_unpacked():
-            store.add_object(unpacked.sha_file())
+    with PackData.from_file(BytesIO(sys.stdin.buffer.read()), store.object_format) as pack:
+        pack.check()
+        for unpacked in PackInflater.for_pack_data(pack, store.get_raw):
+            store.add_object(unpacked)
 
 
 def _repack(repository: Repo, _: Sequence[str]) -> None:

@@ -52,7 +52,6 @@ git add --all
 git commit -q -m objects
 git rev-parse HEAD >"$INPUT/tip"
 echo HEAD | git pack-objects -q --revs --stdout >"$INPUT/objects.pack"
-git index-pack "$INPUT/objects.pack" >/dev/null
 """
 """Makes the pack that `unpack-objects` unpacks; `$INPUT` as in StoreOperation."""
 

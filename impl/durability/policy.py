@@ -50,7 +50,7 @@ class Policy(NamedTuple):
         """Whether files of this kind are to be made durable. Reflogs and state never are."""
         if component is Component.LOOSE_OBJECT and self.always_loose:
             return True
-        return bool(component & self.components)
+        return component in self.components
 
 
 def platform_default(platform: str = sys.platform) -> Policy:

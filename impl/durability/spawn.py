@@ -4,8 +4,6 @@
 `OsChildren` uses posix_spawn(3). A simulated one runs the same command within its own process.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

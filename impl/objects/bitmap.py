@@ -4,8 +4,6 @@ Positions in a bitmap count the objects in pack order: by offset in a pack, in p
 in a multi-pack-index. Format: gitformat-bitmap(5), version 1.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The bitmap of a pack, or of a multi-pack-index, from one walk over everything reachable."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -157,21 +157,27 @@ class ObjectDatabase:
     def write(self, type_name: str, content: Readable, *, bulk: bool = True) -> str:
         """Store an object; its name. It must be called within a transaction of the repository.
 
-        What is there already is read: a file that is empty, cut off or otherwise wrong, as a
-        crash leaves it, is replaced. A whole one is kept, with its time renewed for `prune`.
-
         :param bulk: False for what is not one of many (git: commit objects and tags).
         """
         name = self.algorithm.object_name(type_name, content)
+        self.store(name, type_name, content, bulk=bulk)
+        return name
+
+    def store(self, name: str, type_name: str, content: Readable, *, bulk: bool = True) -> None:
+        """`write` of an object whose name has been made of its content already.
+
+        What is there already is read: a file that is empty, cut off or otherwise wrong, as a
+        crash leaves it, is replaced. A whole one is kept, with its time renewed for `prune`.
+        """
         with self._repository.transaction() as transaction:
             path = loose_path(self.directory, name)
-            if transaction.current(path) != path:
-                return name
+            if transaction.is_staged(path):
+                return
             there = self._check_there(path, name)
-            if there is None and self._is_packed(name):
-                return name
-            if there:
-                return name
+            if there or (there is None and self._is_packed(name)):
+                return
+            if not bulk:
+                transaction.settle()
             publication = Publication.LINK if there is None else Publication.RENAME
             transaction.write(
                 Component.LOOSE_OBJECT,
@@ -180,7 +186,6 @@ class ObjectDatabase:
                 publication=publication,
                 bulk=bulk,
             )
-        return name
 
     @cached_property
     def _compression(self) -> int:

@@ -1,7 +1,5 @@
 """What is wrong with the content of an object, in git's words (git-fsck(1), "FSCK MESSAGES")."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum

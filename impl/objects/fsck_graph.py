@@ -1,7 +1,5 @@
 """All objects of a repository with their links, and what can be reached in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Format: gitformat-pack(5), "Version 2 pack-*.idx files".
 """
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections.abc import Iterator, Sequence

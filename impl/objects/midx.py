@@ -3,8 +3,6 @@
 Format: gitformat-pack(5), "multi-pack-index (MIDX) files have the following format".
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from functools import cached_property

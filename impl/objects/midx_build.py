@@ -1,7 +1,5 @@
 """Choosing what a multi-pack-index says: one copy of each object, and the order for bitmaps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Looking after a multi-pack-index: whether it is right, and which packs it no longer needs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Putting a multi-pack-index in place, with its bitmap, and its predecessor's removed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

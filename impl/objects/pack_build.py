@@ -1,7 +1,5 @@
 """Building a pack: the plan carried out, and the files that go with it staged."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,8 +31,8 @@ class BuiltPack(NamedTuple):
 
 
 def write_pack(
-    plan: dict[bytes, Placement],
-    read: Read,
+    plan: "dict[bytes, Placement]",
+    read: "Read",
     write: Callable[[Bytes], object],
     algorithm: HashAlgorithm,
     compress: Callable[[bytes], bytes] = zlib.compress,
@@ -63,8 +61,8 @@ def write_pack(
 def _write_entry(
     writer: PackWriter,
     name: bytes,
-    placement: Placement,
-    read: Read,
+    placement: "Placement",
+    read: "Read",
     compress: Callable[[bytes], bytes],
 ) -> None:
     if placement.delta is not None:

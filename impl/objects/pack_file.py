@@ -1,8 +1,5 @@
 """One pack of a repository: its .pack and .idx, opened when first needed, read by name."""
 
-from __future__ import annotations
-
-import os
 import zlib
 from functools import cached_property
 from typing import NamedTuple
@@ -75,6 +72,18 @@ class Pack:
         position = self.index.names.find(name)
         return None if position is None else self.index.offsets[position]
 
+    def at(self, offset: int) -> "PackedObject":
+        """The object at an offset."""
+        return PackedObject(self, offset)
+
+    def find(self, name: bytes) -> "PackedObject | None":
+        """Where the object with a binary name is; None if the pack does not have it.
+
+        :raises DamagedPackIndex: the .idx is damaged. :raises OSError: it cannot be opened.
+        """
+        offset = self._offset_of(name)
+        return None if offset is None else self.at(offset)
+
     def read(self, offset: int, name: bytes) -> Content:
         """The object at an offset, verified to be the one that is named.
 
@@ -141,6 +150,8 @@ class Pack:
             raise DamagedPack(self.path, "its checksum does not match its content")
 
 
-def pack_directory(objects_directory: str) -> str:
-    """Where the packs of an object directory are."""
-    return os.path.join(objects_directory, "pack")
+class PackedObject(NamedTuple):
+    """Where an object is: in which pack, and at which offset in it."""
+
+    pack: Pack
+    offset: int

@@ -3,8 +3,6 @@
 Format: gitformat-pack(5), "pack-*.pack files have the following format".
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import NamedTuple

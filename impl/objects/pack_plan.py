@@ -1,7 +1,5 @@
 """Choosing how each object of a new pack is written: copied, as a new delta, or whole."""
 
-from __future__ import annotations
-
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -10,9 +8,9 @@ from typing import NamedTuple
 from impl.objects.bitmap import path_hash
 from impl.objects.delta import DeltaBase
 from impl.objects.pack_data import LONGEST_CHAIN
-from impl.objects.pack_file import Pack
+from impl.objects.pack_file import Pack, PackedObject
 from impl.objects.pack_format import TYPE_NAMES, TYPE_NUMBERS
-from impl.objects.packs import PackedObject, PackStore
+from impl.objects.packs import PackStore
 from impl.objects.walk import Read
 
 _SMALLEST_DELTIFIED_BYTES = 50

@@ -5,8 +5,6 @@ handed over, so nothing of a damaged stream is ever published (git's unpack-obje
 only after it has published the objects).
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator

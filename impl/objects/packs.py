@@ -1,33 +1,32 @@
 """All packs of an object directory, found through the multi-pack-index where there is one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from impl.durability.port import Port, map_file
 from impl.errors import Corrupt
 from impl.objects.hashes import HashAlgorithm
-from impl.objects.midx import MultiPackIndex
-from impl.objects.pack_data import Content
 from impl.objects.pack_errors import DamagedMultiPackIndex, UnsupportedVersion
-from impl.objects.pack_file import Pack, pack_directory
 from impl.objects.pack_format import TYPE_NAMES
+
+if TYPE_CHECKING:  # What reads packs is imported where there are some.
+    from impl.objects.midx import MultiPackIndex
+    from impl.objects.pack_data import Content
+    from impl.objects.pack_file import Pack, PackedObject
 
 MIDX_NAME = "multi-pack-index"
 
 
-class PackedObject(NamedTuple):
-    """Where an object is: in which pack, and at which offset in it."""
+class _Listing:
+    """The packs of a directory, by name; those that the multi-pack-index does not cover, too."""
 
-    pack: Pack
-    offset: int
-
-
-class _Listing(NamedTuple):
-    packs: dict[str, Pack]
-    midx: MultiPackIndex | None
-    outside_midx: list[Pack]
+    def __init__(
+        self, packs: "dict[str, Pack]", midx: "MultiPackIndex | None", outside_midx: "list[Pack]"
+    ) -> None:
+        """`midx`: None if there is none that can be used."""
+        self.packs = packs
+        self.midx = midx
+        self.outside_midx = outside_midx
 
 
 class PackStore:
@@ -50,7 +49,7 @@ class PackStore:
         """
         self.port = port
         self.objects_directory = objects_directory
-        self.directory = pack_directory(objects_directory)
+        self.directory = f"{objects_directory}/pack"
         self.algorithm = algorithm
         self._warn = warn
         self._listing: _Listing | None = None
@@ -63,7 +62,7 @@ class PackStore:
         content = self.read_binary(bytes.fromhex(name))
         return None if content is None else (TYPE_NAMES[content[0]], content[1])
 
-    def read_binary(self, name: bytes) -> Content | None:
+    def read_binary(self, name: bytes) -> "Content | None":
         """As `read`, with a binary name and the type's number."""
         if self.locate(name) is None:
             return None
@@ -74,7 +73,7 @@ class PackStore:
                 self.refresh()
         return None
 
-    def _read_any_copy(self, name: bytes) -> Content | None:
+    def _read_any_copy(self, name: bytes) -> "Content | None":
         """A damaged copy is passed over where another pack has a whole one."""
         damage: Corrupt | None = None
         for copy in self.copies(name):
@@ -86,7 +85,7 @@ class PackStore:
             raise damage
         return None
 
-    def copies(self, name: bytes) -> Iterator[PackedObject]:
+    def copies(self, name: bytes) -> "Iterator[PackedObject]":
         """Every place where an object may be, the one that `locate` finds first. A place that the
         multi-pack-index names is not the only one: the packs' own indexes are asked too."""
         first = self.find(name)
@@ -94,16 +93,16 @@ class PackStore:
             return
         yield first
         for pack in self.packs():
-            position = pack.index.names.find(name)
-            if position is not None and (pack, pack.index.offsets[position]) != first:
-                yield PackedObject(pack, pack.index.offsets[position])
+            found = pack.find(name)
+            if found is not None and found != first:
+                yield found
 
     def contains(self, name: str) -> bool:
         """Whether a pack that has been listed has the object. Lists none anew: what another
         process packs meanwhile may be stored twice, which harms nothing."""
         return self.find(bytes.fromhex(name)) is not None
 
-    def locate(self, name: bytes) -> PackedObject | None:
+    def locate(self, name: bytes) -> "PackedObject | None":
         """Where an object is, the packs listed anew if it is in none of those that are known."""
         listed_before = self._listing is not None
         found = self.find(name)
@@ -128,13 +127,13 @@ class PackStore:
             tables.append(listing.midx.names)
         return {name.hex() for table in tables for name in table.starting_with(prefix)}
 
-    def packs(self) -> list[Pack]:
+    def packs(self) -> "list[Pack]":
         """Every pack that has an .idx, by name."""
         listing = self._list()
         return [listing.packs[name] for name in sorted(listing.packs)]
 
     @property
-    def midx(self) -> MultiPackIndex | None:
+    def midx(self) -> "MultiPackIndex | None":
         """The multi-pack-index, if there is one that can be used."""
         return self._list().midx
 
@@ -142,7 +141,7 @@ class PackStore:
         """Forget what is known: packs have been added or removed."""
         self._listing = None
 
-    def find(self, name: bytes) -> PackedObject | None:
+    def find(self, name: bytes) -> "PackedObject | None":
         """Where an object is, among the packs that were listed before.
 
         If one of them has gone since, a repack has put its objects elsewhere: all are listed anew.
@@ -153,7 +152,7 @@ class PackStore:
             self.refresh()
             return self._find(name)
 
-    def _find(self, name: bytes) -> PackedObject | None:
+    def _find(self, name: bytes) -> "PackedObject | None":
         listing = self._list()
         if listing.midx is not None:
             position = listing.midx.names.find(name)
@@ -164,11 +163,10 @@ class PackStore:
                     self._pass_over_midx(error)
                     return self._find(name)
                 pack = listing.packs[listing.midx.pack_names[number][: -len(".idx")]]
-                return PackedObject(pack, offset)
+                return pack.at(offset)
         for pack in listing.outside_midx:
-            position = pack.index.names.find(name)
-            if position is not None:
-                return PackedObject(pack, pack.index.offsets[position])
+            if (found := pack.find(name)) is not None:
+                return found
         return None
 
     def _list(self) -> _Listing:
@@ -181,17 +179,21 @@ class PackStore:
             files = set(self.port.list_directory(self.directory))
         except FileNotFoundError:
             return _Listing({}, None, [])
-        packs = {
-            stem: Pack(self.port, f"{self.directory}/{stem}", self.algorithm)
-            for file in files
-            if file.endswith(".idx") and (stem := file[: -len(".idx")]) + ".pack" in files
-        }
+        stems = [file[: -len(".idx")] for file in files if file.endswith(".idx")]
+        packs = {stem: self._open(stem) for stem in stems if f"{stem}.pack" in files}
         midx = self._read_midx(packs) if MIDX_NAME in files else None
         indexed = set() if midx is None else {name[: -len(".idx")] for name in midx.pack_names}
         return _Listing(packs, midx, [packs[stem] for stem in sorted(packs.keys() - indexed)])
 
-    def _read_midx(self, packs: dict[str, Pack]) -> MultiPackIndex | None:
+    def _open(self, stem: str) -> "Pack":
+        from impl.objects.pack_file import Pack
+
+        return Pack(self.port, f"{self.directory}/{stem}", self.algorithm)
+
+    def _read_midx(self, packs: "dict[str, Pack]") -> "MultiPackIndex | None":
         """It is derived from the packs' own indexes: a bad one costs time, never an answer."""
+        from impl.objects.midx import MultiPackIndex
+
         path = f"{self.directory}/{MIDX_NAME}"
         try:
             midx = MultiPackIndex(map_file(self.port, path), self.algorithm, path)

@@ -1,7 +1,5 @@
 """What can be reached from given objects, in the order in which git lists it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Order: .pack, .rev, .bitmap, .idx, then the multi-pack-index; only when all of t
 (and durable, as the method says) old packs and loose objects go.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from impl.context import Context

@@ -32,5 +32,5 @@ def run(context: Context, arguments: list[str]) -> int:
         scan = PackScan(data, repository.algorithm, STREAM_NAME, outside_bases(objects))
         for found in scan.objects():
             if "n" not in options.flags:
-                objects.write(TYPE_NAMES[found.kind], found.content)
+                objects.store(found.name.hex(), TYPE_NAMES[found.kind], found.content)
     return 0

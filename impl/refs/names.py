@@ -86,7 +86,7 @@ def matches_pattern(name: str, pattern: str) -> bool:
 
 def _wildcards(pattern: str) -> str:
     parts = []
-    for match in _WILDCARD.finditer(pattern):
+    for match in re.finditer(_WILDCARD, pattern, re.DOTALL):
         text = match[0]
         if text in _WILDCARDS:
             parts.append(_WILDCARDS[text])
@@ -99,5 +99,5 @@ def _wildcards(pattern: str) -> str:
     return "".join(parts)
 
 
-_WILDCARD = re.compile(r"\*\*/?|\*|\?|\[[!^]?\]?[^\]/]*\]|.", re.DOTALL)
+_WILDCARD = r"\*\*/?|\*|\?|\[[!^]?\]?[^\]/]*\]|."
 _WILDCARDS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}

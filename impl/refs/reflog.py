@@ -7,9 +7,7 @@ from typing import NamedTuple
 from impl.objects.hashes import HashAlgorithm
 from impl.refs.errors import CorruptReflog
 
-_IDENTITY = re.compile(
-    rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<time>\d+) (?P<zone>[+-]\d{4,5})"
-)
+_IDENTITY = rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<time>\d+) (?P<zone>[+-]\d{4,5})"
 
 
 class Identity(NamedTuple):
@@ -43,7 +41,7 @@ class ReflogEntry(NamedTuple):
 
 def parse_identity(text: bytes) -> Identity | None:
     """The parts of `Name <email> seconds zone`; None if it does not have that form."""
-    match = _IDENTITY.fullmatch(text)
+    match = re.fullmatch(_IDENTITY, text)
     if match is None:
         return None
     return Identity(match["name"], match["email"], int(match["time"]), int(match["zone"]))

@@ -163,13 +163,15 @@ def _log_policy(repository: "Repository") -> LogPolicy:
 def _describe(repository: "Repository") -> Describe:
     known: dict[str, ObjectFacts] = {}
 
+    def peeled(tag: str) -> str:
+        from impl.revisions import peel
+
+        return peel(repository, tag, "")
+
     def describe(name: str) -> ObjectFacts:
         if name not in known:
-            from impl.revisions import peel
-
             type_name, _ = repository.objects.read(name)
-            peeled = peel(repository, name, "") if type_name == "tag" else None
-            known[name] = ObjectFacts(type_name, peeled)
+            known[name] = ObjectFacts(type_name, peeled(name) if type_name == "tag" else None)
         return known[name]
 
     return describe
