@@ -18,7 +18,7 @@ from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, figure
 from crashsim.campaigns.explaining import Snapshots
 from crashsim.campaigns.options import Progress, RunOptions
 from crashsim.campaigns.recorded import SLOT, Recorded
-from crashsim.campaigns.run import open_target, record_target
+from crashsim.campaigns.recording import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.disk.state import CrashState
 from crashsim.faults.disturbances import parse_disturbances

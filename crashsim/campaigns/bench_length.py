@@ -16,7 +16,7 @@ from statistics import median
 from crashsim.campaigns.bench_deciding import InProcessOnly, Side, choose_states
 from crashsim.campaigns.benchmark import Benchmark, Meter, Ratio, figure
 from crashsim.campaigns.options import Progress, RunOptions
-from crashsim.campaigns.run import open_target, record_target
+from crashsim.campaigns.recording import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.disk.state import CrashState
 from crashsim.explore.deciding import Decider

@@ -20,7 +20,7 @@ from crashsim.campaigns.benchmark import (
     peak_resident_mb,
 )
 from crashsim.campaigns.options import Progress, RunOptions
-from crashsim.campaigns.run import open_target, record_target
+from crashsim.campaigns.recording import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, Target, choose_target
 from crashsim.errors import UsageError
 from crashsim.explore.engine import LocalEngine

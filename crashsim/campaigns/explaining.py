@@ -10,6 +10,7 @@ from crashsim.disk.state import CrashState
 from crashsim.explain.boundaries import boundary_snapshots
 from crashsim.explain.explain import Background, Case, Explanation, explain
 from crashsim.explain.files import Snapshot
+from crashsim.explain.lineage import Trace
 from crashsim.explain.survey import survey
 from crashsim.explain.tracing import trace_workload
 from crashsim.explore.needed import Telling
@@ -18,6 +19,7 @@ from crashsim.machines.protocol import Machine
 from crashsim.machines.tree import Tree
 from crashsim.oracles.protocol import Oracle, Violation
 from crashsim.workloads.git import GitWorkload
+from crashsim.workloads.session import RECOVERY
 
 
 @dataclass
@@ -50,13 +52,17 @@ class Look:
 
 @dataclass
 class Explainer:
-    """Explains the findings of one recording; what all of them share is made for the first one."""
+    """Explains the findings of one recording; what all of them share is made for the first one.
+
+    :ivar traced: run the workload once more for its system calls.
+    """
 
     recorded: Recorded
     target: Target
     options: RunOptions
     machine: Machine
     snapshots: Snapshots
+    traced: bool = True
     _background: Background | None = None
 
     def explain(self, telling: Telling, violation: Violation, look: Look) -> Explanation:
@@ -71,21 +77,27 @@ class Explainer:
     def _gather(self) -> Background:
         return Background(
             survey=survey(self.recorded.images, self.recorded.filesystem.fstype, self._snapshots()),
-            trace=trace_workload(self.machine, self.target.workload, self.recorded.filesystem),
+            trace=self._trace(),
             disturbances=self.options.disturbances,
             git_directories=self._git_directories(),
         )
+
+    def _trace(self) -> Trace | None:
+        if not self.traced:
+            return None
+        return trace_workload(self.machine, self.target.workload, self.recorded.filesystem)
 
     def _snapshots(self) -> Sequence[Snapshot]:
         """What the recorder kept; else what the disk holds at the workload's start and end."""
         if self.snapshots.taken:
             return self.snapshots.taken
+        steps = self.target.workload.steps
         with self.machine.start() as guest:
             return boundary_snapshots(
                 guest,
                 self.recorded.images,
                 self.recorded.filesystem.mount(SLOT),
-                self.target.workload.steps[-1].name,
+                steps[-1].name if steps else RECOVERY,
             )
 
     def _git_directories(self) -> Sequence[str]:

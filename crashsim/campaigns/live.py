@@ -34,14 +34,14 @@ from crashsim.campaigns.lives import (
     tidy_up,
 )
 from crashsim.campaigns.options import Progress, RunOptions
+from crashsim.campaigns.recording import record_target
 from crashsim.campaigns.results import LifeResult
-from crashsim.campaigns.run import record_target
 from crashsim.disk.recording import BASE_NAME
 from crashsim.disk.survivor import write_image
 from crashsim.errors import InfrastructureError
 from crashsim.explore.deciding import does_not_mount
-from crashsim.explore.exploration import Exploration, Kind, failures_of, kind_of
-from crashsim.explore.verdict import PRUNINGS, DecidedBy
+from crashsim.explore.exploration import Kind, exploration_of, kind_of
+from crashsim.explore.verdict import PRUNINGS
 from crashsim.faults.disturbances import EXCLUDE
 from crashsim.machines.failures import GuestDied
 from crashsim.machines.protocol import Guest, Machine, Recovery
@@ -270,18 +270,7 @@ class Endurance:
             file.write(msgspec.json.encode(note) + b"\n")
 
     def _make_cases(self, life: Life, violations: tuple[Violation, ...]) -> tuple[Case, ...]:
-        verdicts = {life.state: violations}
-        exploration = Exploration(
-            verdicts=verdicts,
-            inconclusive={},
-            failures=failures_of(verdicts),
-            decided_by={DecidedBy.CHECK: 1},
-            properties={},
-            possible=None,
-            distinct=1,
-            coverage="",
-            seconds={},
-        )
+        exploration = exploration_of(life.state, violations)
         options = self._options(life.number)
         if any(each.rule == CANNOT_GO_ON for each in violations):
             options = replace(options, shrink=False, explain=False)

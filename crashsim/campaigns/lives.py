@@ -18,7 +18,7 @@ from crashsim.campaigns.explaining import Snapshots
 from crashsim.campaigns.options import RunOptions
 from crashsim.campaigns.prepared_machine import PreparedMachine
 from crashsim.campaigns.recorded import Recorded
-from crashsim.campaigns.run import open_target
+from crashsim.campaigns.recording import open_target
 from crashsim.campaigns.targets import Target, git_oracle, git_promise
 from crashsim.disk.log import Log
 from crashsim.disk.log_writer import LogWriter

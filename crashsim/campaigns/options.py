@@ -18,6 +18,19 @@ def no_progress(_phase: str, _done: int, _total: int) -> None:
     """Show nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class NestedOptions:
+    """How far to go with power cuts while power cuts are recovered from.
+
+    :ivar states: how many nested crash states to explore, over all recoveries; None: of each
+        recovery every bounded strategy to its end.
+    :ivar recoveries: how many recoveries to record at most.
+    """
+
+    states: int | None = 200
+    recoveries: int = 8
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How to record and explore one workload.
@@ -31,6 +44,7 @@ class RunOptions:
     :ivar shrink_seconds: what shrinking all findings of a run may take together.
     :ivar measure_cost: record once more without disturbances, to count the workload's own flushes.
     :ivar fault: what fails while the workload runs.
+    :ivar nested: cut recoveries, too.
     :ivar out: directory for recordings and bundles; made when missing.
     """
 
@@ -51,6 +65,7 @@ class RunOptions:
     shrink_seconds: float = 60.0
     measure_cost: bool = True
     fault: Fault | None = None
+    nested: NestedOptions | None = None
 
     def bare(self, out: Path) -> "RunOptions":
         """The same run below `out`, for its counts and kinds alone: findings stay as met."""

@@ -10,7 +10,7 @@ from crashsim.campaigns.targets import make_oracle
 from crashsim.disk.image import ImageIndex
 from crashsim.disk.log import Log
 from crashsim.disk.profile import DeviceProfile
-from crashsim.disk.recording import Recording
+from crashsim.disk.recording import Recording, RecordingUnreadable
 from crashsim.explore.deciding import Decider
 from crashsim.explore.guests import GuestRecoverer
 from crashsim.explore.timeline import Timeline
@@ -67,6 +67,11 @@ def open_recorded(
     """
     recording = Recording.open(directory)
     with recording.log() as log:
+        if log.disks != filesystem.disks:
+            raise RecordingUnreadable(
+                f"{directory}: the log is of {log.disks} disk(s), {filesystem.spelling} has "
+                f"{filesystem.disks}"
+            )
         yield Recorded(
             log=log,
             images=ImageIndex(log, profile, recording.base),

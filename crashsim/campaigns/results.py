@@ -73,12 +73,25 @@ class WriteNote(msgspec.Struct, frozen=True):
     what: str
 
 
+class FirstCut(msgspec.Struct, frozen=True):
+    """The power cut of the first life whose recovery was cut, too.
+
+    Numbers are those of the run's own recording, `step` is the step that was under way in it.
+    """
+
+    cut: int
+    step: str
+    dropped: list[int]
+    torn: list[TornResult]
+
+
 class Finding(msgspec.Struct, frozen=True):
     """A violation with its shrunk state and explanation.
 
     `cut` is an event position, `dropped` and `torn[].write` are request numbers, of the recording
     that is in the bundle. `explanation` is a list of sentences. `needed` are the lost writes of
-    which each, restored alone, makes the violation go away.
+    which each, restored alone, makes the violation go away. `first_cut` is there where the
+    recording is one of a recovery, and its base image is what that cut left.
     """
 
     id: str
@@ -96,6 +109,7 @@ class Finding(msgspec.Struct, frozen=True):
     step: str = ""
     writes: list[WriteNote] = []
     bundle: str | None = None
+    first_cut: FirstCut | None = None
 
 
 class Seconds(msgspec.Struct, frozen=True):
@@ -105,6 +119,7 @@ class Seconds(msgspec.Struct, frozen=True):
     record: float = 0.0
     explore: float = 0.0
     shrink: float = 0.0
+    nested: float = 0.0
     total: float = 0.0
 
 
@@ -204,12 +219,53 @@ class LiveResult(msgspec.Struct, frozen=True):
     each: list[LifeResult]
 
 
+class RecoveryResult(msgspec.Struct, frozen=True):
+    """One recovery that was recorded and cut.
+
+    :ivar first_cut: the power cut that it recovers from.
+    :ivar promises: how many were in force then.
+    :ivar pages_changed: how many pages of the disk the mount alone changed.
+    :ivar log: what the mount and the program's own recovery sent to the disk.
+    :ivar mount_states: how many of its states were cut before the program's own recovery began.
+    :ivar violations: `property: rule`, of its nested states or of the recovery itself.
+    :ivar inconclusive: why it could not be recorded; empty where it was.
+    """
+
+    first_cut: FirstCut
+    promises: int
+    pages_changed: int
+    log: LogResult
+    states: StatesResult
+    mount_states: int
+    violations: list[str]
+    inconclusive: str = ""
+
+
+class NestedResult(msgspec.Struct, frozen=True):
+    """What came of recoveries that were cut, too (`--depth 2`).
+
+    :ivar sound_states: how many different disks held everything, of which some were chosen.
+    :ivar states: of all recoveries together; `distinct` counts within each.
+    :ivar properties: of all nested states.
+    """
+
+    sound_states: int
+    recoveries: int
+    log: LogResult
+    states: StatesResult
+    mount_states: int
+    properties: dict[str, PropertyResult]
+    inconclusive: int
+    each: list[RecoveryResult]
+
+
 class RunResult(msgspec.Struct, frozen=True):
     """One run.
 
     `flushes_cost` counts the FLUSH requests of the workload alone, recorded without disturbances.
     `live` is there for live cuts: one state was looked at after each life then. `fault` is there
-    for a disk that failed.
+    for a disk that failed. `nested` is there where recoveries were cut, too: what it found is in
+    `findings`, its counts are its own.
     """
 
     target: str
@@ -228,6 +284,7 @@ class RunResult(msgspec.Struct, frozen=True):
     disturbances: list[str] = []
     live: LiveResult | None = None
     fault: FaultResult | None = None
+    nested: NestedResult | None = None
     schema: str = "crashsim.run/1"
 
 

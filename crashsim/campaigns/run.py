@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,19 @@ import msgspec
 from crashsim.campaigns.explaining import Explainer, Snapshots
 from crashsim.campaigns.faulty import fault_result
 from crashsim.campaigns.findings import Case, make_cases
+from crashsim.campaigns.nested import Nesting
+from crashsim.campaigns.nested_result import states_result
 from crashsim.campaigns.options import Progress, RunOptions, no_progress
 from crashsim.campaigns.prepared_machine import with_payload
-from crashsim.campaigns.recorded import Recorded, open_recorded
+from crashsim.campaigns.recorded import Recorded
+from crashsim.campaigns.recording import open_target, record_target
+from crashsim.campaigns.recovery_target import check_can_nest
 from crashsim.campaigns.results import (
-    DecidedBy,
     LogResult,
     MachineResult,
     PropertyResult,
     RunResult,
     Seconds,
-    StatesResult,
 )
 from crashsim.campaigns.targets import Target
 from crashsim.disk.log import Log
@@ -30,15 +32,12 @@ from crashsim.explore.engine import LocalEngine
 from crashsim.explore.exploration import Exploration
 from crashsim.explore.exploring import Budget, explore
 from crashsim.explore.verdict import PRUNINGS
-from crashsim.explore.verdict import DecidedBy as How
 from crashsim.machines.images.build import BuildProgress
 from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import Machine
 from crashsim.machines.select import choose_machine
 from crashsim.workloads.figures import figures
 from crashsim.workloads.git import GitWorkload
-from crashsim.workloads.origin import Enough, Origin
-from crashsim.workloads.record import record
 
 RECORDING = "recording"
 QUIET_RECORDING = "recording-quiet"
@@ -115,6 +114,8 @@ def run_campaign(
     watch = Stopwatch()
     with watch.phase("boot"):
         machine = machine or prepare_machine(options, target.payload, progress)
+    if options.nested is not None:
+        check_can_nest(options.filesystem, machine)
     directory = new_directory(options.out, run_name(target, options))
     with watch.phase("record"):
         snapshots = Snapshots()
@@ -125,7 +126,12 @@ def run_campaign(
         with watch.phase("explore"):
             exploration = explore(
                 decider,
-                LocalEngine(decider, lambda: recorded.recoverer(machine), options.jobs),
+                LocalEngine(
+                    decider,
+                    lambda: recorded.recoverer(machine),
+                    # Guests that share a kernel, and its complaints, take turns.
+                    1 if machine.info.records else options.jobs,
+                ),
                 Budget(
                     states=options.states,
                     time_limit_seconds=options.time_limit_seconds,
@@ -138,6 +144,13 @@ def run_campaign(
             explainer = Explainer(recorded, target, options, machine, snapshots)
             cases = make_cases(recorded, decider, exploration, explainer, directory, progress)
         result = _result(target, options, machine, recorded, exploration, cases, cost)
+        if options.nested is not None:
+            nesting = Nesting(recorded, exploration, target, options, machine, directory, progress)
+            with watch.phase("nested"):
+                nested, more = nesting.run(options.nested)
+            cases = (*cases, *more)
+            findings = [case.finding for case in cases]
+            result = msgspec.structs.replace(result, nested=nested, findings=findings)
         if options.fault is not None:
             told = fault_result(
                 options.fault, options, recorded, decider, machine, directory / RECORDING
@@ -145,19 +158,6 @@ def run_campaign(
             result = msgspec.structs.replace(result, fault=told)
     result = msgspec.structs.replace(result, seconds=watch.result())
     return RunOutcome(result, cases, target.oracle, target.payload, directory)
-
-
-def open_target(
-    target: Target, options: RunOptions, directory: Path
-) -> AbstractContextManager[Recorded]:
-    """`open_recorded` for a recording that was made of `target` with `options`."""
-    return open_recorded(
-        directory,
-        options.filesystem,
-        target.oracle,
-        tuple(target.workload.collect),
-        options.profile,
-    )
 
 
 def run_name(target: Target, options: RunOptions) -> str:
@@ -179,51 +179,6 @@ def new_directory(parent: Path, name: str) -> Path:
             number += 1
             continue
         return directory
-
-
-def record_target(
-    target: Target,
-    options: RunOptions,
-    machine: Machine,
-    directory: Path,
-    progress: Progress,
-    snapshots: Snapshots | None = None,
-    *,
-    origin: Origin | None = None,
-    enough: Enough = lambda _name, _log: False,
-) -> None:
-    """Record the target's workload in `directory`, with how it was made.
-
-    :param snapshots: takes the trees after each step. Without it the recording is a quiet one,
-        without disturbances and promises: good for counting what the workload alone does.
-    :param origin: as `record` takes it.
-    :param enough: as `record` takes it.
-    """
-    disturbances = () if snapshots is None else options.disturbances
-    promise = None
-    if snapshots is not None and target.promise is not None:
-        promise = snapshots.keeping(target.promise)
-    recording = record(
-        machine,
-        target.workload,
-        options.filesystem,
-        directory,
-        disturbances=disturbances,
-        seed=options.seed,
-        promise=promise,
-        latency=options.profile.latency,
-        origin=origin,
-        enough=enough,
-        fault=None if snapshots is None else options.fault,
-        progress=progress,
-    )
-    details = {
-        **recording.manifest.details,
-        "oracle": dict(target.oracle),
-        "collect": list(target.workload.collect),
-        "device": options.profile.name,
-    }
-    recording.with_manifest(msgspec.structs.replace(recording.manifest, details=details))
 
 
 def _cost(
@@ -254,7 +209,6 @@ def _result(
     cost: int | None,
 ) -> RunResult:
     counted = figures(recorded.log)
-    by = {how: exploration.decided_by.get(how, 0) for how in How}
     return RunResult(
         target=target.name,
         fs=options.filesystem.spelling,
@@ -263,15 +217,7 @@ def _result(
         machine=MachineResult.of(machine.info),
         seed=options.seed,
         log=LogResult(counted.writes, counted.flushes, counted.bytes, counted.promises),
-        states=StatesResult(
-            possible=exploration.possible,
-            distinct=exploration.distinct,
-            explored=exploration.explored,
-            decided_by=DecidedBy(
-                by[How.CHECK], by[How.SAME_IMAGE], by[How.SAME_READS], by[How.SAME_TREE]
-            ),
-            coverage=exploration.coverage,
-        ),
+        states=states_result(exploration),
         properties={
             name.value: PropertyResult(checked, broken)
             for name, (checked, broken) in exploration.properties.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from crashsim.campaigns.simulated_judge import REPOSITORY, Judge, Trees
 from crashsim.model import tree as model_tree
@@ -88,6 +89,7 @@ def run_operations(
     crash_in_last: bool = False,
     bystander: bool = False,
     keeps_local_changes: bool = False,
+    mounts: tuple[str, ...] = (),
 ) -> SimulatedRun:
     """Make the operations one after the other, each with its promise.
 
@@ -96,10 +98,12 @@ def run_operations(
     :param bystander: meanwhile another program syncs directories: see `WithBystander`.
     :param keeps_local_changes: what is in the working tree, without the stash that the last
         operation makes or applies, must be there or in that stash.
+    :param mounts: directories of `base` that are filesystems of their own.
 
     Raises OperationFailed.
     """
-    store = StoreMachine(call, settings, base, start=WithBystander if bystander else Simulated)
+    kind = WithBystander if bystander else Simulated
+    store = StoreMachine(call, settings, base, start=partial(kind, mounts=mounts))
     machine = store.machine
     promise_state(store, trees, "base")
     first = 0

@@ -5,7 +5,7 @@ Workloads and oracles know nothing of each other; here they meet.
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,14 @@ from crashsim.oracles.command import CommandOracle
 from crashsim.oracles.git import GitOracle, encode_promise, snapshot
 from crashsim.oracles.protocol import Oracle
 from crashsim.workloads.command import CommandWorkload, command_workload
+from crashsim.workloads.container import ContainerChoice, container_workload
 from crashsim.workloads.git import GIT_DIRECTORY, REMOTE, REPOSITORY, GitWorkload
 from crashsim.workloads.git_steps import GitStep, sequence
 from crashsim.workloads.protocol import Step, Workload
 from crashsim.workloads.registry import TargetOptions, make_target
+
+CONTAINER_TARGET = "docker"
+_FILE_KEYS = frozenset({"setup", "check", "check_timeout_seconds", "recover", "payload", "step"})
 
 Promise = Callable[[str, Tree], str]
 """promise(step's name, tree after it) -> the text of the mark that is made on its behalf."""
@@ -37,12 +41,17 @@ class CommandChoice:
     """What the command line says about a command as workload.
 
     :ivar check: a string for the guest's `sh -c`; needed for any command.
+    :ivar image: the container image that the target `docker` runs.
+    :ivar volume: the path in its container that is on the crash disk.
     """
 
     setup: str | None = None
+    recover: str | None = None
     check: str | None = None
     check_timeout_seconds: float = 20.0
     payload: Path | None = None
+    image: Path | None = None
+    volume: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +62,7 @@ class Target:
         `make_oracle` makes the oracle of it.
     :ivar promise: for workloads whose promises the recorder makes after each step.
     :ivar payload: a directory of the host that the check needs in the guest.
+    :ivar recover: what a command does after a power cut, for the guest's `sh -c`.
     """
 
     workload: Workload
@@ -60,6 +70,7 @@ class Target:
     promise: Promise | None = None
     payload: Path | None = None
     options: TargetOptions = field(default_factory=TargetOptions)
+    recover: str | None = None
 
     @property
     def name(self) -> str:
@@ -78,6 +89,10 @@ def choose_target(
 
     Raises UsageError where the parts do not fit together.
     """
+    if target == CONTAINER_TARGET:
+        return _container_target(command or (), choice)
+    if choice.image or choice.volume:
+        raise UsageError("--image and --volume go with --target docker")
     if command:
         return _command_target(
             command_workload(command, setup=choice.setup, payload=choice.payload), choice
@@ -85,9 +100,9 @@ def choose_target(
     if workload_file is not None:
         return _file_target(workload_file, choice)
     workload = make_target(target or "git", options)
-    if choice.setup or choice.check or choice.payload:
+    if choice.setup or choice.check or choice.payload or choice.recover:
         raise UsageError(
-            "--setup, --check and --payload go with a command: crashsim run … -- COMMAND"
+            "--setup, --check, --recover and --payload go with a command: crashsim run … -- COMMAND"
         )
     assert isinstance(workload, GitWorkload)
     return Target(
@@ -158,26 +173,38 @@ def _command_target(workload: CommandWorkload, choice: CommandChoice) -> Target:
         workload,
         {"kind": "command", "check": choice.check, "timeout_seconds": choice.check_timeout_seconds},
         payload=choice.payload,
+        recover=choice.recover,
     )
 
 
+def _container_target(arguments: Sequence[str], choice: CommandChoice) -> Target:
+    """A container's program; `arguments` are in the place of the image's own."""
+    if choice.image is None:
+        raise UsageError("--target docker needs --image FILE: what docker save has written")
+    if choice.setup or choice.payload:
+        raise UsageError("--setup and --payload go with a command, not with --target docker")
+    workload = container_workload(ContainerChoice(choice.image, choice.volume, tuple(arguments)))
+    return _command_target(workload, replace(choice, payload=workload.payload))
+
+
 def _file_target(path: Path, choice: CommandChoice) -> Target:
-    """Read a workload file: `setup`, `check`, `payload` and any number of `[[step]]` with `run`."""
+    """Read a workload file: `setup`, `check`, `recover`, `payload`, and `[[step]]`s with `run`."""
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadWorkloadFile(f"cannot read the workload {path}: {error}") from error
-    unknown = set(content) - {"setup", "check", "check_timeout_seconds", "payload", "step"}
+    unknown = set(content) - _FILE_KEYS
     steps = content.get("step")
     if unknown or not isinstance(steps, list) or not steps:
         raise BadWorkloadFile(
-            f"{path}: a workload has setup, check, check_timeout_seconds, payload and [[step]]"
-            + (f", not {sorted(unknown)[0]!r}" if unknown else "; it has no [[step]]")
+            f"{path}: a workload has setup, check, check_timeout_seconds, recover, payload and "
+            "[[step]]" + (f", not {sorted(unknown)[0]!r}" if unknown else "; it has no [[step]]")
         )
     parsed = tuple(_read_step(path, number, step) for number, step in enumerate(steps, 1))
     payload = choice.payload or (path.parent / content["payload"] if "payload" in content else None)
     merged = CommandChoice(
         setup=choice.setup or content.get("setup"),
+        recover=choice.recover or content.get("recover"),
         check=choice.check or content.get("check"),
         check_timeout_seconds=content.get("check_timeout_seconds", choice.check_timeout_seconds),
         payload=payload,

@@ -14,7 +14,7 @@ from crashsim.campaigns.methods import Method
 from crashsim.campaigns.options import Progress, RunOptions, no_progress
 from crashsim.campaigns.results import RunResult
 from crashsim.campaigns.run import RunOutcome
-from crashsim.campaigns.simulated_judge import Trees
+from crashsim.campaigns.simulated_judge import REPOSITORY, Trees
 from crashsim.campaigns.simulated_store import (
     ModelFailure,
     ModelVerdict,
@@ -33,10 +33,12 @@ from crashsim.campaigns.validation import (
     ValidationResult,
     broken_by_the_method,
 )
+from crashsim.errors import UsageError
 from crashsim.machines.filesystems import parse_filesystem
 from crashsim.machines.protocol import Machine
 from crashsim.model.models import model_named
 from crashsim.model.operations import Promise, Scope, Sync
+from crashsim.model.tree import Directory, Tree
 from crashsim.oracles.protocol import Property
 from crashsim.workloads.registry import TargetOptions
 from crashsim.workloads.simulated import OPERATIONS, PROGRAM, Call, StoreOperation, program
@@ -44,14 +46,22 @@ from crashsim.workloads.simulated import OPERATIONS, PROGRAM, Call, StoreOperati
 POSIX = "posix"
 """A filesystem that keeps what the standard promises, and no more; there is no such kernel."""
 
+FILESYSTEMS_WITH_KERNELS = ("ext4", "xfs", "btrfs", "f2fs")
+
 MODELS_OF_FILESYSTEMS = {
     "ext4": "ext4-ordered",
     "xfs": "xfs",
     "btrfs": "btrfs",
     "f2fs": "f2fs",
     POSIX: "posix",
+    "ntfs": "ntfs",
+    "apfs": "apfs",
 }
 """The filesystems that claims are about, and the persistence model of each one's default mount."""
+
+
+class NoSuchDirectory(UsageError):
+    """What is to be a filesystem of its own is no directory of a repository."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +70,21 @@ class ModelOptions:
 
     :ivar length: sequences of up to so many operations.
     :ivar states_limit: crash states of one sequence; more are sampled.
+    :ivar split: a directory of the repository that is a filesystem of its own, of the same kind,
+        on a device of its own (`objects`); empty: there is none.
     """
 
     operations: Sequence[StoreOperation] = tuple(OPERATIONS.values())
     length: int = 1
     states_limit: int = 1_000
     seed: int = 0
+    split: str = ""
+
+
+def filesystems_of(method: Method) -> list[str]:
+    """Those that a method is held against: Linux', and what else it claims something of."""
+    looked_at = (*FILESYSTEMS_WITH_KERNELS, POSIX)
+    return [name for name in MODELS_OF_FILESYSTEMS if name in looked_at or method.claims.get(name)]
 
 
 def validate_in_model(
@@ -91,6 +110,7 @@ def validate_in_model(
         [operation_cost(run) for run in runs if len(run.operations) == 1],
         options.seed,
         time.perf_counter() - started,
+        split=options.split,
     )
 
 
@@ -125,7 +145,7 @@ def validate_on_kernels(
             parse_filesystem(filesystem),
         )
         for filesystem in filesystems
-        if filesystem != POSIX
+        if filesystem in FILESYSTEMS_WITH_KERNELS
         for sequence in sequences
     ]
     return run_matrix(cells, options, machine, progress, finished)
@@ -157,11 +177,19 @@ def method_runs(
 ) -> list[SimulatedRun]:
     """Every sequence of operations, made with the method."""
     base, settings = base_repository(call), sync_settings(method)
+    mounts = (_mount_point(base, options.split),) if options.split else ()
     return [
-        run_operations(call, base, settings, operations, trees, crash_in_last=True)
+        run_operations(call, base, settings, operations, trees, crash_in_last=True, mounts=mounts)
         for length in range(1, options.length + 1)
         for operations in sequences(options.operations, length)
     ]
+
+
+def _mount_point(base: Tree, directory: str) -> str:
+    path = f"{REPOSITORY}/{directory}"
+    if not isinstance(base.nodes.get(path), Directory):
+        raise NoSuchDirectory(f"the repository has no directory {directory!r}: try objects")
+    return path
 
 
 def sync_settings(method: Method) -> tuple[str, ...]:

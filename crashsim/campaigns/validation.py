@@ -65,13 +65,17 @@ class FilesystemValidation(msgspec.Struct, frozen=True):
 
 
 class ValidationResult(msgspec.Struct, frozen=True):
-    """A method's verdict."""
+    """A method's verdict.
+
+    :ivar split: the directory of the repository that was a filesystem of its own; empty: none.
+    """
 
     method: str
     filesystems: list[FilesystemValidation]
     cost: list[OperationCost]
     seed: int
     seconds: float
+    split: str = ""
     schema: str = "crashsim.validate/1"
 
     @property

@@ -12,7 +12,10 @@ from crashsim.oracles.protocol import Property
 FsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--fs", metavar="FS", help="ext4, xfs, btrfs or f2fs; options as ext4:data=writeback."
+        "--fs",
+        metavar="FS",
+        help="ext4, xfs, btrfs or f2fs; options as ext4:data=writeback; a second disk as xfs+log "
+        "or ext4+objects.",
     ),
 ]
 SeedOption = Annotated[
@@ -55,13 +58,13 @@ EXIT_VIOLATION = 1
 EXIT_INCONCLUSIVE = 3
 
 
-def read_states(text: str) -> int | None:
-    """`N` as a number, `all` as None. Raises UsageError for anything else."""
+def read_states(text: str, option: str = "--states") -> int | None:
+    """`N` as a number, `all` as None. Raises UsageError, naming the option, for anything else."""
     if text == "all":
         return None
     if text.isascii() and text.isdigit() and int(text) > 0:
         return int(text)
-    raise UsageError(f"--states takes a positive number or 'all', not {text!r}")
+    raise UsageError(f"{option} takes a positive number or 'all', not {text!r}")
 
 
 def read_properties(names: list[str] | None) -> tuple[Property, ...]:

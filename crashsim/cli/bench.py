@@ -19,7 +19,7 @@ from crashsim.campaigns.options import Progress
 from crashsim.cli.arguments import JsonOption
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.disk.profile import parse_profile
-from crashsim.machines.filesystems import parse_filesystem
+from crashsim.machines.filesystems import on_one_disk, parse_filesystem
 from crashsim.model.bench import measure as model_figures
 from crashsim.model.bench import text as model_lines
 from crashsim.report.benchmarks import render_benchmark
@@ -68,7 +68,7 @@ def record(
 
     Example: crashsim bench record --rounds 5 --directory /dev/shm
     """
-    filesystem = parse_filesystem(fs)
+    filesystem = on_one_disk(parse_filesystem(fs), "bench")
     _show(lambda progress: bench_record(rounds, filesystem, fsync, directory, progress), json_file)
 
 
@@ -87,7 +87,7 @@ def explore(
 
     Example: crashsim bench explore --states 300 --batch 20
     """
-    filesystem = parse_filesystem(fs)
+    filesystem = on_one_disk(parse_filesystem(fs), "bench")
     _show(
         lambda progress: bench_explore(states, batch, jobs, filesystem, directory, progress),
         json_file,
@@ -106,7 +106,7 @@ def length(
 
     Example: crashsim bench length --rewrites 100
     """
-    filesystem = parse_filesystem(fs)
+    filesystem = on_one_disk(parse_filesystem(fs), "bench")
     _show(
         lambda progress: bench_length(rewrites, states, filesystem, directory, progress), json_file
     )
@@ -139,7 +139,7 @@ def finding(
 
     Example: crashsim bench finding --rounds 3
     """
-    filesystem = parse_filesystem(fs)
+    filesystem = on_one_disk(parse_filesystem(fs), "bench")
     _show(lambda progress: bench_finding(rounds, example, filesystem, progress), json_file)
 
 
@@ -175,7 +175,7 @@ def store(
     Example: crashsim bench store --rounds 5 --device sata-ssd
     """
     size, profile = StoreSize(files, objects, references), parse_profile(device)
-    filesystem = parse_filesystem(fs)
+    filesystem = on_one_disk(parse_filesystem(fs), "bench")
     _show(
         lambda progress: bench_store(size, rounds, filesystem, profile, directory, progress),
         json_file,

@@ -12,6 +12,7 @@ from rich.table import Table
 from crashsim.cli.arguments import JsonOption, KernelOption
 from crashsim.cli.output import stderr, stdout, write_json
 from crashsim.errors import UsageError
+from crashsim.machines.docker_image import remove_container_images
 from crashsim.machines.images import (
     BuildProgress,
     Image,
@@ -159,6 +160,8 @@ def rm(
 ) -> None:
     """Remove guest images and the boot snapshots made from them.
 
+    With --all also the image that --machine docker has put into the Docker daemon.
+
     Example: crashsim image rm 7d1874faf5ec
     """
     if everything == bool(digests):
@@ -166,6 +169,8 @@ def rm(
     for digest in cache.image_digests() if everything else digests or []:
         removed = cache.remove_image(digest)
         stdout().print(f"removed image {removed[:12]}", highlight=False)
+    if everything and remove_container_images():
+        stdout().print("removed the image of --machine docker from the Docker daemon")
 
 
 def _image_bytes(image: Image) -> int:

@@ -25,7 +25,7 @@ from crashsim.cli.failed_syncs import failed_syncs
 from crashsim.cli.image import build_progress
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.errors import UsageError
-from crashsim.machines.filesystems import parse_filesystem
+from crashsim.machines.filesystems import on_one_disk, parse_filesystem
 from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.select import choose_machine
 from crashsim.report.litmus import litmus_markdown, render_litmus
@@ -73,7 +73,8 @@ def litmus(
       crashsim litmus --fs ext4 --fs xfs --failed-sync
     """
     tests = choose_tests(names or ())
-    filesystems = [parse_filesystem(each) for each in fs or ([] if add else ["ext4"])]
+    asked = fs or ([] if add else ["ext4"])
+    filesystems = [on_one_disk(parse_filesystem(each), "a litmus test") for each in asked]
     if len({each.spelling for each in filesystems}) != len(filesystems):
         raise UsageError("the same --fs is given twice")
     if failed_sync:

@@ -10,10 +10,10 @@ from crashsim.campaigns.cut_at import parse_cut_at
 from crashsim.campaigns.fewer_steps import FewerSteps, fewer_steps
 from crashsim.campaigns.live_run import LiveOptions, run_live
 from crashsim.campaigns.needed_syncs import needed_syncs
-from crashsim.campaigns.options import RunOptions
+from crashsim.campaigns.options import NestedOptions, RunOptions
 from crashsim.campaigns.results import RunResult
 from crashsim.campaigns.run import run_campaign
-from crashsim.campaigns.targets import CommandChoice, Target, choose_target
+from crashsim.campaigns.targets import CONTAINER_TARGET, CommandChoice, Target, choose_target
 from crashsim.cli.arguments import (
     DEFAULT_OUT,
     EXIT_INCONCLUSIVE,
@@ -36,7 +36,7 @@ from crashsim.cli.output import stderr, stdout, watching, write_json
 from crashsim.disk.profile import parse_profile
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
-from crashsim.machines.filesystems import parse_filesystem
+from crashsim.machines.filesystems import on_one_disk, parse_filesystem
 from crashsim.report.faults import render_fault
 from crashsim.report.live import render_live
 from crashsim.report.necessity import render_necessity
@@ -55,6 +55,8 @@ Examples:
   crashsim run --target git --fs btrfs --fsync all --states 1000 --json result.json
 
   crashsim run --target impl --fs xfs --fsync all --method paired-syncfs --cut live --cuts 200
+
+  crashsim run --target impl --fs ext4 --fsync all --method paired-syncfs --depth 2
 """
 
 
@@ -62,7 +64,9 @@ def run(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND…]", help="A command to run instead.")
     ] = None,
-    target: Annotated[str | None, typer.Option(help="A built-in workload: git, impl.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="A built-in workload: git, impl, docker.")
+    ] = None,
     workload: Annotated[
         Path | None, typer.Option(help="A TOML file with set-up, steps and check of your own.")
     ] = None,
@@ -71,12 +75,24 @@ def run(
         str | None,
         typer.Option(help="Runs in the recovered filesystem: 0 all holds, 1 a promise is broken."),
     ] = None,
+    recover: Annotated[
+        str | None,
+        typer.Option(help="With --depth 2: the command's own recovery after a power cut."),
+    ] = None,
     check_timeout: Annotated[
         float, typer.Option(min=0.1, help="Seconds after which a check is inconclusive.")
     ] = 20.0,
     payload: Annotated[
         Path | None,
         typer.Option(help="A directory put at /payload in the guest, its bin/ on PATH."),
+    ] = None,
+    image: Annotated[
+        Path | None,
+        typer.Option(help="--target docker: what docker save wrote, an OCI layout, or a root."),
+    ] = None,
+    volume: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="--target docker: what is on the crash disk."),
     ] = None,
     fs: FsOption = None,
     fsync: Annotated[
@@ -111,6 +127,20 @@ def run(
     necessity: Annotated[
         bool, typer.Option("--necessity", help="Take each sync away and say what breaks then.")
     ] = False,
+    depth: Annotated[
+        str,
+        typer.Option(
+            metavar="1|2",
+            help="2: recover crash states again (mount, then gc or --recover) and cut that, too.",
+        ),
+    ] = "1",
+    recoveries: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Depth 2: how many recoveries to record.")
+    ] = 8,
+    nested_states: Annotated[
+        str,
+        typer.Option(metavar="N|all", help="Depth 2: how many crash states of those to explore."),
+    ] = "200",
     cut: Annotated[
         str, typer.Option(help="replay: explore a recording; live: go on after each power cut.")
     ] = "replay",
@@ -138,12 +168,15 @@ def run(
     if fs is not None and len(fs) != 1:
         raise UsageError("run takes one --fs; for several, use crashsim matrix")
     live = _live_options(cut, cuts, cut_at, sequence)
-    if (live or fault) and (shrink_steps or necessity):
-        raise UsageError("--shrink-steps and --necessity go with --cut replay, and without --fault")
-    if live and fault:
-        raise UsageError("--fault goes with --cut replay")
+    nested = _nested_options(depth, recoveries, nested_states, recover)
+    _check_together(
+        live=bool(live), fault=bool(fault), nested=bool(nested), again=shrink_steps or necessity
+    )
+    filesystem = parse_filesystem((fs or ["ext4"])[0])
+    if live or fault:
+        on_one_disk(filesystem, "--cut live" if live else "--fault")
     options = RunOptions(
-        filesystem=parse_filesystem((fs or ["ext4"])[0]),
+        filesystem=filesystem,
         out=out,
         disturbances=parse_disturbances(disturb, seed),
         profile=parse_profile(device),
@@ -159,13 +192,20 @@ def run(
         fault=None if fault is None else parse_fault(fault),
         measure_cost=fault is None,
         explain=fault is None,
+        nested=nested,
     )
     chosen = _target(
         target,
         workload,
         command,
         CommandChoice(
-            setup=setup, check=check, check_timeout_seconds=check_timeout, payload=payload
+            setup=setup,
+            recover=recover,
+            check=check,
+            check_timeout_seconds=check_timeout,
+            payload=payload,
+            image=image,
+            volume=volume,
         ),
         TargetOptions(
             fsync=fsync,
@@ -213,12 +253,47 @@ def _live_options(cut: str, cuts: int, cut_at: str, sequence: str) -> LiveOption
     return None
 
 
+def _check_together(*, live: bool, fault: bool, nested: bool, again: bool) -> None:
+    """Refuse ways of recording that do not go together.
+
+    :param again: the workload is to be recorded again, with fewer steps or syncs.
+    """
+    if (live or fault) and again:
+        raise UsageError("--shrink-steps and --necessity go with --cut replay, and without --fault")
+    if live and fault:
+        raise UsageError("--fault goes with --cut replay")
+    if nested and (live or fault or again):
+        raise UsageError(
+            "--depth 2 goes with --cut replay, without --fault, --shrink-steps and --necessity"
+        )
+
+
+def _nested_options(
+    depth: str, recoveries: int, states: str, recover: str | None
+) -> NestedOptions | None:
+    """What `--depth 2` asks for; None for `--depth 1`."""
+    if depth not in ("1", "2"):
+        raise UsageError(
+            f"--depth takes 1 (cut the workload) or 2 (its recoveries, too), not {depth!r}"
+        )
+    nested = NestedOptions(read_states(states, "--nested-states"), recoveries)
+    if depth == "2":
+        return nested
+    if recover is not None:
+        raise UsageError("--recover goes with --depth 2: it is the recovery that is cut")
+    return None
+
+
 def _exit_code(result: RunResult) -> int:
     reboot = result.fault
-    broken = any(counts.violations for counts in result.properties.values())
+    counted = [*result.properties.values()]
+    if result.nested is not None:
+        counted += result.nested.properties.values()
+    broken = any(counts.violations for counts in counted)
     if broken or (reboot is not None and reboot.reboot):
         return EXIT_VIOLATION
-    open_questions = result.inconclusive or (reboot is not None and reboot.inconclusive)
+    nested = result.nested is not None and result.nested.inconclusive
+    open_questions = result.inconclusive or nested or (reboot is not None and reboot.inconclusive)
     return EXIT_INCONCLUSIVE if open_questions else 0
 
 
@@ -243,7 +318,8 @@ def _target(
     given = [
         name
         for name, value in (("--target", target), ("--workload", workload), ("a command", command))
-        if value
+        # Of a container, the words after -- are arguments.
+        if value and not (target == CONTAINER_TARGET and value is command)
     ]
     if len(given) > 1:
         raise UsageError(

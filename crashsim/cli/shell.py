@@ -15,6 +15,7 @@ from crashsim.cli.output import stderr
 from crashsim.disk.crash_disk import CrashStateDisk
 from crashsim.disk.recording_disk import MemoryDisk
 from crashsim.errors import UsageError
+from crashsim.machines.crash_disks import attach_disks, make_filesystem, mount_fresh
 from crashsim.machines.filesystems import parse_filesystem
 from crashsim.machines.hardware import CRASH_DISK_BYTES
 from crashsim.machines.images.recipe import ImageSpec
@@ -61,11 +62,11 @@ def shell(
     with chosen.start() as guest, ExitStack() as disks:
         cwd = "/root"
         if filesystem is not None:
-            disk = MemoryDisk(CRASH_DISK_BYTES)
+            disk = MemoryDisk(CRASH_DISK_BYTES * filesystem.disks)
             disks.callback(disk.close)
-            guest.attach(SLOT, disk)
-            guest.format(SLOT, filesystem.fstype, filesystem.mkfs_argv)
-            guest.mount(filesystem.mount(SLOT))
+            attach_disks(guest, disk, filesystem.disks, SLOT)
+            make_filesystem(guest, filesystem, SLOT)
+            mount_fresh(guest, filesystem.mount(SLOT))
             cwd = f"/mnt/{SLOT}"
         if command:
             return run_command(guest, command, cwd, timeout_seconds, _print)
@@ -83,7 +84,7 @@ def shell_into_state(bundle: Bundle, restore: Iterable[int], machine: str) -> in
         with machine_for(machine, bundle.payload).start() as guest:
             disk = CrashStateDisk(recorded.images)
             disk.show(state)
-            guest.attach(SLOT, disk)
+            attach_disks(guest, disk, recorded.log.disks, SLOT)
             recovery = guest.recover(recorded.filesystem.mount(SLOT), collect=())
             if recovery.tree is None:
                 stderr.print(

@@ -19,6 +19,7 @@ from crashsim.cli.arguments import EXIT_VIOLATION
 from crashsim.cli.output import stderr, stdout, watching, write_json
 from crashsim.report.every_method import render_necessities, render_validations
 from crashsim.report.necessity import necessity_markdown
+from crashsim.report.several_disks import split_markdown
 from crashsim.report.validation import validation_markdown
 
 
@@ -29,7 +30,12 @@ def validate_all(
     every = _each(ValidationResult, options, jobs)
     results = every.methods
     table = render_validations(results, every.seconds, every.cpu_seconds)
-    page = "\n".join(validation_markdown(each) for each in results)
+    split = any(each.split for each in results)
+    page = (
+        split_markdown(results)
+        if split
+        else "\n".join(validation_markdown(each) for each in results)
+    )
     _tell(every, table, page, markdown, json_file)
     return 0 if all(each.confirmed for each in results) else EXIT_VIOLATION
 
@@ -43,7 +49,7 @@ def necessity_of_all(
     table = render_necessities(results, every.seconds, every.cpu_seconds)
     page = "\n".join(necessity_markdown(each) for each in results)
     _tell(every, table, page, markdown, json_file)
-    return EXIT_VIOLATION if any(each.dispensable or each.refuted for each in results) else 0
+    return EXIT_VIOLATION if any(each.unneeded or each.refuted for each in results) else 0
 
 
 def _each(kind: type[Result], options: Sequence[str], jobs: int) -> EveryMethod[Result]:

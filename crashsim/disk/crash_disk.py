@@ -7,11 +7,12 @@ import numpy as np
 
 from crashsim.disk.history import Int64s
 from crashsim.disk.image import ImageIndex
-from crashsim.disk.request import SECTOR_BYTES, Operation, Request
+from crashsim.disk.request import PAGE_BYTES, SECTOR_BYTES, Operation, Request
 from crashsim.disk.scratch import ScratchFile
 from crashsim.disk.state import CrashState
 
 _MAXIMUM_RANGES = 1 << 16
+_COMPARED_SECTORS = 2048
 
 Range = tuple[int, int]
 
@@ -59,6 +60,15 @@ class CrashStateDisk:
             ranges = self._merged_reads()
         pages = [self._index.pages_between(first, end) for first, end in ranges]
         return np.unique(np.concatenate(pages)) if pages else np.zeros(0, np.int64)
+
+    def pages_changed(self) -> int:
+        """How many pages hold something else than in the state, by what was written since `show`.
+
+        Counted in pieces of a page from where each run of written sectors starts.
+        """
+        with self._lock:
+            self._written_ranges = _merge(self._written_ranges)
+            return sum(self._changed_in(first, end) for first, end in self._written_ranges)
 
     def arrived(self, request: Request) -> int:
         """Nothing to note."""
@@ -108,6 +118,20 @@ class CrashStateDisk:
         if len(self._read_ranges) > _MAXIMUM_RANGES:
             self._merged_reads()
         return self._index.read(self._state, first * SECTOR_BYTES, (end - first) * SECTOR_BYTES)
+
+    def _changed_in(self, first: int, end: int) -> int:
+        changed = 0
+        for start in range(first, end, _COMPARED_SECTORS):
+            stop = min(start + _COMPARED_SECTORS, end)
+            place, length = start * SECTOR_BYTES, (stop - start) * SECTOR_BYTES
+            new = self._overlay.read(place, length)
+            old = self._index.read(self._state, place, length)
+            if new != old:
+                changed += sum(
+                    new[at : at + PAGE_BYTES] != old[at : at + PAGE_BYTES]
+                    for at in range(0, length, PAGE_BYTES)
+                )
+        return changed
 
     def _merged_reads(self) -> list[Range]:
         self._read_ranges = _merge(self._read_ranges)

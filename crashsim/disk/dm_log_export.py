@@ -11,11 +11,10 @@ import numpy as np
 from crashsim.disk.dm_log_writes import (
     ENTRY,
     MAGIC,
-    MARK_BYTES,
-    PART,
     SUPERBLOCK,
     VERSION,
     Flag,
+    mark_pieces,
 )
 from crashsim.disk.log import Log
 from crashsim.disk.log_writer import DISK_FULL_ERRNOS, RecordingDiskFull, RecordingFailed
@@ -31,8 +30,11 @@ def export_dm_log(log: Log, target: Path) -> None:
     log gives our final image, and at each mark and FLUSH what is before it is what was durable.
     Writes that failed or did not end, and WRITE_ZEROES as a write of zeroes, are in it, too.
 
-    Raises RecordingDiskFull and RecordingFailed; UsageError if `target` exists.
+    Raises RecordingDiskFull and RecordingFailed; UsageError if `target` exists, and for a log of
+    several disks: dm-log-writes logs one device.
     """
+    if log.disks > 1:
+        raise UsageError(f"the recording is of {log.disks} disks: a dm-log-writes log is of one")
     try:
         with target.open("xb") as file:
             _Writer(file, log).write()
@@ -123,12 +125,8 @@ class _Writer:
             self.first_missing += 1
 
     def _mark(self, text: str) -> None:
-        data = text.encode("utf-8", "surrogatepass")
-        part = MARK_BYTES - len(PART)
-        while len(data) > MARK_BYTES or data.startswith(PART):
-            self._entry(0, 0, Flag.MARK, PART + data[:part])
-            data = data[part:]
-        self._entry(0, 0, Flag.MARK, data)
+        for piece in mark_pieces(text.encode("utf-8", "surrogatepass")):
+            self._entry(0, 0, Flag.MARK, piece)
 
     def _entry(self, offset: int, length: int, flags: int, mark: bytes = b"") -> None:
         header = ENTRY.pack(offset // SECTOR_BYTES, length // SECTOR_BYTES, flags, len(mark))

@@ -33,6 +33,10 @@ MARK_BYTES = SECTOR_BYTES - ENTRY.size - 1
 """The longest mark that fits beside its entry; the kernel keeps a byte for a zero."""
 PART = b"crashsim-part:"
 """Begins a mark that goes on in the next one: our promises are longer than the kernel's marks."""
+END = b"dm-log-writes-end"
+"""The kernel's own mark, when the device is removed: nobody's promise."""
+_CONTINUATION_BYTES_MAX = 3
+"""Of one character in UTF-8; each begins with the bits 10."""
 _PIECE_BYTES = 4 << 20
 _DISCARD_PIECE_BYTES = 1 << 30
 
@@ -50,6 +54,19 @@ class Flag(IntFlag):
     MARK = 8
 
 
+def mark_pieces(text: bytes) -> list[bytes]:
+    """A mark as one or more of the kernel's, none of them cut within a character of UTF-8."""
+    pieces = []
+    while len(text) > MARK_BYTES or text.startswith(PART):
+        length = min(len(text) - 1, MARK_BYTES - len(PART))  # the last piece is not empty
+        for _ in range(_CONTINUATION_BYTES_MAX):
+            if length < len(text) and text[length] & 0xC0 == 0x80:
+                length -= 1
+        pieces.append(PART + text[:length])
+        text = text[length:]
+    return [*pieces, text]
+
+
 def import_dm_log(source: Path, directory: Path, size_bytes: int) -> None:
     """Turn a log of dm-log-writes into a log of ours, in the new directory `directory`.
 
@@ -63,13 +80,19 @@ def import_dm_log(source: Path, directory: Path, size_bytes: int) -> None:
     flushed, when it was made; those may be lost, so all that may follow from the mark still does.
     Where a FUA write overlaps an older write that was not flushed yet, the kernel logs the older
     one last, and so does its replay and do we.
+    When anything happened the kernel does not tell: all times of the log are 0.
 
     Raises DmLogDamaged, and what LogWriter raises.
     """
-    with _Reader.open(source, size_bytes) as reader, LogWriter(directory, size_bytes) as writer:
+    with (
+        _Reader.open(source, size_bytes) as reader,
+        LogWriter(directory, size_bytes, clock_ns=lambda: 0) as writer,
+    ):
         partial = b""
         for entry in reader.entries():
             if entry.flags & Flag.MARK:
+                if entry.is_last and entry.mark == END:
+                    break
                 is_partial = entry.mark.startswith(PART)
                 partial += entry.mark.removeprefix(PART)
                 if not is_partial:
@@ -92,6 +115,7 @@ class _Entry:
     flags: int
     mark: bytes
     place: int
+    is_last: bool
 
 
 class _Reader:
@@ -137,7 +161,8 @@ class _Reader:
                 raise self._damaged(
                     number, f"it is outside of a device of {self._size_bytes} bytes"
                 )
-            yield _Entry(offset, length, flags, mark, place)
+            is_last = number == self._count - 1
+            yield _Entry(offset, length, flags, mark, place, is_last)
             if not flags & Flag.DISCARD:
                 place += length
 

@@ -35,10 +35,12 @@ class LogUnreadable(InfrastructureError):
 class Log:
     """A log that was read and found consistent. Also a context manager that closes it.
 
-    :ivar size_bytes: the disk's size.
+    :ivar size_bytes: the disk's size; of several, that of all together (see `disks`).
     :ivar event_count: positions are [0, event_count); a cut may be event_count, too.
     :ivar truncated: what is missing at the end, in words; empty for a log that is whole. A log
         whose recording was killed may lack a part of its last event.
+    :ivar disks: of how many disks the requests are. They are of one size and lie one after the
+        other: addresses count through them, and a FLUSH has the address at which its disk begins.
     """
 
     directory: Path
@@ -47,6 +49,7 @@ class Log:
     requests: Requests
     marks: tuple[LogMark, ...]
     truncated: str
+    disks: int
     _data: BinaryIO
 
     @classmethod
@@ -59,6 +62,11 @@ class Log:
         except BaseException:
             data.close()
             raise
+
+    @property
+    def disk_bytes(self) -> int:
+        """The size of each disk."""
+        return self.size_bytes // self.disks
 
     def payload(self, number: int) -> bytes:
         """What WRITE `number` wrote; empty for other requests. Raises as `read_data`."""

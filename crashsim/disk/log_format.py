@@ -17,13 +17,18 @@ DATA_NAME = "data.bin"
 MAGIC = b"crshlog\n"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQQ")
-"""Magic, version, bytes a record, bytes of the disk, zero."""
+"""Magic, version, bytes a record, bytes of the disk, how many disks (0: one).
+
+Several disks are one after the other in one space of addresses, all of one size: "bytes of the
+disk" are those of all of them.
+"""
 
 RECORD = struct.Struct("<BBBxIQQQ")
 """Kind, operation, flags, -, small, place, data offset, monotonic time in ns.
 
-SUBMIT: small = length in bytes, place = offset on the disk. COMPLETE: small = errno, place =
-request number. MARK: small = length of its text in bytes.
+SUBMIT: small = length in bytes, place = offset on the disk; of a FLUSH: the offset at which its
+disk begins. COMPLETE: small = errno, place = request number. MARK: small = length of its text in
+bytes.
 """
 
 RECORD_DTYPE = np.dtype(
@@ -40,6 +45,7 @@ RECORD_DTYPE = np.dtype(
 )
 
 FLAG_FUA = 1
+MAXIMUM_DISKS = 16
 MAXIMUM_ERRNO = 4095
 MAXIMUM_MARK_BYTES = 1 << 20
 MAXIMUM_DATA_BYTES = 1 << 40

@@ -19,6 +19,7 @@ from crashsim.disk.log_format import (
     FLAG_FUA,
     HEADER,
     MAGIC,
+    MAXIMUM_DISKS,
     MAXIMUM_ERRNO,
     MAXIMUM_MARK_BYTES,
     NEVER,
@@ -100,6 +101,7 @@ class LogParts(NamedTuple):
     requests: Requests
     marks: tuple[LogMark, ...]
     truncated: str
+    disks: int
 
 
 class LogReader:
@@ -119,7 +121,8 @@ class LogReader:
 
     def read(self) -> LogParts:
         """Read all. Raises LogDamaged."""
-        self.size_bytes = self._header()
+        self.size_bytes, self.disks = self._header()
+        self.disk_bytes = self.size_bytes // self.disks
         event_count, request_count = self._count()
         self.requests = _empty_requests(request_count)
         for first, chunk in self._chunks(event_count):
@@ -129,20 +132,23 @@ class LogReader:
         for column in self.requests.__slots__:
             self.requests[column].flags.writeable = False
         marks = tuple(self.marks)
-        return LogParts(self.size_bytes, event_count, self.requests, marks, self.truncated)
+        return LogParts(
+            self.size_bytes, event_count, self.requests, marks, self.truncated, self.disks
+        )
 
-    def _header(self) -> int:
+    def _header(self) -> tuple[int, int]:
         header = self.events.read(HEADER.size)
         if len(header) < HEADER.size:
             raise LogDamaged(f"{self.path}: no log (it ends at byte {len(header)})")
-        magic, version, record_bytes, size_bytes, zero = HEADER.unpack(header)
-        if magic != MAGIC or record_bytes != RECORD.size or zero:
+        magic, version, record_bytes, size_bytes, disks = HEADER.unpack(header)
+        if magic != MAGIC or record_bytes != RECORD.size or not _is_written(disks):
             raise LogDamaged(f"{self.path}: not a log of crashsim (byte 0)")
         if version != VERSION:
             raise LogDamaged(f"{self.path}: log version {version}; this program reads {VERSION}")
-        if not 0 < size_bytes < NEVER or size_bytes % SECTOR_BYTES:
+        disks = disks or 1
+        if not 0 < size_bytes < NEVER or size_bytes % (disks * SECTOR_BYTES):
             raise LogDamaged(f"{self.path}: impossible disk size {size_bytes} (byte 16)")
-        return int(size_bytes)
+        return int(size_bytes), int(disks)
 
     def _count(self) -> tuple[int, int]:
         """Check every event; how many events and requests there are whose payload is there."""
@@ -197,7 +203,10 @@ class LogReader:
             place > self.size_bytes - np.minimum(length, np.uint64(self.size_bytes))
         )
         unaligned = (small % SECTOR_BYTES != 0) | (place % SECTOR_BYTES != 0)
-        bad_extent = outside | unaligned | (is_flush != (small == 0)) | (is_flush & (place != 0))
+        begin = place % np.uint64(self.disk_bytes)
+        astray = np.where(is_flush, begin != 0, begin + length > self.disk_bytes)
+        astray |= is_flush & (place >= self.size_bytes)
+        bad_extent = outside | unaligned | (is_flush != (small == 0)) | astray
         self._fail(first, is_submit & bad_extent, "request outside of the disk or not aligned")
         lengths = np.where(_has_data(chunk), _whole_sectors(length), 0)
         ends = self.data_end + np.cumsum(lengths, dtype=np.uint64)
@@ -253,6 +262,11 @@ class LogReader:
                     f"(event {position}, byte {int(record['data_offset'])})"
                 ) from error
             self.marks.append(LogMark(position, text, int(record["time_ns"])))
+
+
+def _is_written(disks: int) -> bool:
+    """One is written as 0."""
+    return disks == 0 or 1 < disks <= MAXIMUM_DISKS
 
 
 def _whole_sectors(length: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,6 +16,7 @@ from crashsim.disk.log_format import (
     HEADER,
     MAGIC,
     MAXIMUM_DATA_BYTES,
+    MAXIMUM_DISKS,
     MAXIMUM_ERRNO,
     MAXIMUM_LENGTH_BYTES,
     MAXIMUM_MARK_BYTES,
@@ -46,20 +48,33 @@ class LogWriter:
     Each call's bytes are with the operating system when it returns, the payload before the event
     that names it: whatever ends this process, at most the call under way is lost.
 
-    :ivar size_bytes: the disk's size.
+    :ivar size_bytes: the disk's size; of several, that of all together (see `Log.disks`).
     """
 
-    def __init__(self, directory: Path, size_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        size_bytes: int,
+        disks: int = 1,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         """Start a log in `directory`, which is made if it does not exist.
+
+        :param disks: how many disks of one size there are, one after the other.
+        :param clock_ns: when an event happens; always 0 where that is not known.
 
         Raises RecordingExists, and UsageError for a size that is no positive multiple of 512.
         """
-        if size_bytes <= 0 or size_bytes % SECTOR_BYTES:
+        if not 0 < disks <= MAXIMUM_DISKS:
+            raise UsageError(f"{disks} disks cannot be recorded: at most {MAXIMUM_DISKS}")
+        if size_bytes <= 0 or size_bytes % (disks * SECTOR_BYTES):
             raise UsageError(
                 f"a disk of {size_bytes} bytes cannot be recorded: give a multiple of 512"
             )
         self.size_bytes = size_bytes
+        self._disk_bytes = size_bytes // disks
         self.directory = directory
+        self._clock_ns = clock_ns
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
         self._completed = bytearray()
@@ -73,7 +88,7 @@ class LogWriter:
         except BaseException:
             os.close(self._data)
             raise
-        self._append_all(self._events, HEADER.pack(MAGIC, VERSION, RECORD.size, size_bytes, 0))
+        self._append_all(self._events, _header(size_bytes, disks))
 
     @property
     def event_count(self) -> int:
@@ -168,13 +183,19 @@ class LogWriter:
         if request.operation is Operation.READ:
             raise ValueError("reads are not logged")
         if request.operation is Operation.FLUSH:
-            fits = request.offset_bytes == request.length_bytes == 0
+            fits = (
+                request.length_bytes == 0
+                and 0 <= request.offset_bytes < self.size_bytes
+                and request.offset_bytes % self._disk_bytes == 0
+            )
         else:
             fits = (
                 request.offset_bytes >= 0
                 and 0 < request.length_bytes <= MAXIMUM_LENGTH_BYTES
                 and (request.offset_bytes | request.length_bytes) % SECTOR_BYTES == 0
                 and request.offset_bytes + request.length_bytes <= self.size_bytes
+                and request.offset_bytes % self._disk_bytes + request.length_bytes
+                <= self._disk_bytes
             )
         data_bytes = request.length_bytes if request.operation is Operation.WRITE else 0
         if not fits or len(request.data) != data_bytes:
@@ -192,9 +213,7 @@ class LogWriter:
             raise ValueError("the log is closed")
         if self._data_end + len(data) > MAXIMUM_DATA_BYTES:
             raise RecordingDiskFull(f"{self.directory}: a recording holds at most 1 TiB")
-        record = RECORD.pack(
-            kind, operation, flags, small, place, self._data_end, time.monotonic_ns()
-        )
+        record = RECORD.pack(kind, operation, flags, small, place, self._data_end, self._clock_ns())
         if data:
             self._append_all(self._data, data)
         self._append_all(self._events, record)
@@ -213,6 +232,11 @@ class LogWriter:
         except OSError as error:
             self._failure = _failure(self.directory, error)
             raise self._failure from error
+
+
+def _header(size_bytes: int, disks: int) -> bytes:
+    # 0 for one: what was written here before there could be more.
+    return HEADER.pack(MAGIC, VERSION, RECORD.size, size_bytes, 0 if disks == 1 else disks)
 
 
 def _create(path: Path) -> int:

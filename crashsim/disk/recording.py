@@ -30,7 +30,8 @@ class RecordingUnreadable(UsageError):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """How a recording was made; `recording.json`.
 
-    :ivar disk_size_bytes: the size of the recorded disk.
+    :ivar disk_size_bytes: the size of the recorded disk; of several, that of all together.
+    :ivar disks: how many there are (`Log.disks`).
     :ivar filesystem: what was made and mounted on it (`ext4`); empty if nothing was.
     :ivar mkfs_argv: the program that made the filesystem, without the device.
     :ivar mount_options: as mount(8) takes them, joined by commas.
@@ -52,6 +53,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     disturbances: tuple[Any, ...] = ()
     machine: dict[str, Any] = {}
     details: dict[str, Any] = {}
+    disks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class Recording:
 
     def writer(self) -> LogWriter:
         """Start the log. Raises what LogWriter raises."""
-        return LogWriter(self.directory, self.manifest.disk_size_bytes)
+        return LogWriter(self.directory, self.manifest.disk_size_bytes, self.manifest.disks)
 
     def log(self) -> Log:
         """Read the log. Raises LogDamaged, and RecordingUnreadable if it is for another disk."""

@@ -22,7 +22,8 @@ class Operation(IntEnum):
 class Request:
     """One request of the guest.
 
-    :ivar offset_bytes: where it starts on the disk; 0 for a FLUSH.
+    :ivar offset_bytes: where it starts on the disk; for a FLUSH 0, or in a log of several disks
+        where the disk begins that it is of.
     :ivar length_bytes: how much it covers; 0 for a FLUSH.
     :ivar fua: forced unit access: the reply promises that this write is durable.
     :ivar data: the payload of a WRITE, `length_bytes` long; empty for every other operation.

@@ -99,11 +99,12 @@ class DiskAccount:
         self.named.update((commit.write, *commit.writes))
         writes = phrases.numbers("write", commit.writes)
         at = self.evidence.durable_at(commit.write)
-        when = f"at {self.evidence.submitted_ms(commit.write):.0f} ms"
+        sent_ms = self.evidence.submitted_ms(commit.write)
+        when = f"; sent at {sent_ms:.0f} ms" if self.evidence.has_times else ""
         durable = ", not durable yet" if sent else ""
         if sent and at is not None and at < self.evidence.state.cut:
             durable = f", durable since event {at}"
-        return f"{self.survey.layout.fstype}'s {commit.what} ({writes}; sent {when}{durable})"
+        return f"{self.survey.layout.fstype}'s {commit.what} ({writes}{when}{durable})"
 
     def _cause_words(self, commit: Commit) -> str:
         cause = commit_cause(self.survey, commit, self.unrelated, self.trace)
@@ -141,20 +142,25 @@ class DiskAccount:
         first, cut = lost[0], evidence.state.cut
         sent_ms = evidence.submitted_ms(first)
         if evidence.fate(first) is Fate.NOT_SENT:
+            unsent = (
+                f"write {first} had not been sent yet when the power failed (before event {cut}"
+            )
+            if not evidence.has_times:
+                return f"{unsent})"
             return (
-                f"write {first} had not been sent yet when the power failed (before event {cut}, "
-                f"{evidence.cut_ms:.0f} ms after the start) and came "
+                f"{unsent}, {evidence.cut_ms:.0f} ms after the start) and came "
                 f"{sent_ms - evidence.cut_ms:.0f} ms later"
             )
         torn = evidence.fate(first) is Fate.TORN
         ending = "only a part of it was written" if torn else "it was lost"
         commit = evidence.commit(entry) if entry is not None else None
         after = ""
-        if commit is not None and commit.write < first:
+        if commit is not None and commit.write < first and evidence.has_times:
             later_ms = sent_ms - evidence.submitted_ms(commit.write)
             after = f", {later_ms:.0f} ms after the directory entry's commit"
         at = int(requests.submitted_at[first])
+        when = f" ({sent_ms:.0f} ms after the start{after})" if evidence.has_times else ""
         return (
-            f"write {first} was sent at event {at} ({sent_ms:.0f} ms after the start{after}), no "
+            f"write {first} was sent at event {at}{when}, no "
             f"flush had covered it when the power failed (before event {cut}), and {ending}"
         )

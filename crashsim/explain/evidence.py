@@ -65,6 +65,11 @@ class Evidence:
 
     # -- time
 
+    @cached_property
+    def has_times(self) -> bool:
+        """Whether the log knows when anything happened: one of dm-log-writes does not."""
+        return bool(self.survey.log.requests.submitted_ns.any())
+
     def ms(self, time_ns: int) -> float:
         """Milliseconds from the exploration's start to a moment of the host's clock."""
         return (time_ns - self._start_ns) / 1e6

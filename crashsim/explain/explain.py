@@ -133,7 +133,7 @@ class _Explainer:
             missing = what_was_missing(background.trace, subject.path, version.step)
         account = DiskAccount(self.evidence, background.unrelated, background.trace)
         sentences: list[str] = []
-        if not subject.right:
+        if not subject.right and self.survey.names_blocks:
             in_place = missing is not None and missing.in_place
             sentences += account.sentences(version, in_place=in_place)
             self.named |= account.named
@@ -245,10 +245,11 @@ class _Explainer:
         state = self.case.state
         lost = sorted([*state.dropped, *(torn.write for torn in state.torn)])
         if not lost:
+            when = f", {self.evidence.cut_ms:.0f} ms after the start"
             return [
                 phrases.sentence(
-                    f"Nothing is lost but what had not been sent when the power failed, before "
-                    f"event {state.cut}, {self.evidence.cut_ms:.0f} ms after the start"
+                    "Nothing is lost but what had not been sent when the power failed, before "
+                    f"event {state.cut}{when if self.evidence.has_times else ''}"
                 )
             ]
         shown = "; ".join(f"{number}, {self._words(number)}" for number in lost[:3])

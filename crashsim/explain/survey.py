@@ -13,7 +13,7 @@ from crashsim.disk.request import SECTOR_BYTES, Operation
 from crashsim.disk.state import CrashState
 from crashsim.explain.blocks import Block, Layout, Role
 from crashsim.explain.files import KnownFiles, Piece, Snapshot
-from crashsim.explain.layouts import read_layout
+from crashsim.explain.layouts import SeveralDisks, read_layout
 from crashsim.explain.unrelated import NOTHING, UnrelatedData
 from crashsim.workloads.marks import START
 
@@ -52,6 +52,11 @@ class Survey:
     writes: dict[int, SurveyedWrite]
     durable: npt.NDArray[np.int64]
     _holders: dict[tuple[str, int], list[int]] = field(repr=False)
+
+    @property
+    def names_blocks(self) -> bool:
+        """Whether what the filesystem wrote can be told, and so how a file came to be as it is."""
+        return self.log.disks == 1
 
     def holders(self, digest: str, page: int) -> Sequence[int]:
         """The writes that hold a page of a content, in the order of submission."""
@@ -127,7 +132,8 @@ def survey(index: ImageIndex, fstype: str, snapshots: Sequence[Snapshot]) -> Sur
         data = index.read(base, first, end - first)
         return data[offset_bytes - first : offset_bytes - first + length_bytes]
 
-    layout = read_layout(fstype, read)
+    one = log.disks == 1
+    layout: Layout = read_layout(fstype, read) if one else SeveralDisks(fstype, log.disk_bytes)
     files = KnownFiles(snapshots)
     writes: dict[int, SurveyedWrite] = {}
     holders: dict[tuple[str, int], list[int]] = defaultdict(list)

@@ -12,6 +12,7 @@ from crashsim.errors import InfrastructureError
 from crashsim.explain.lineage import Trace
 from crashsim.explain.syscalls import TRACED_CALLS, read_trace
 from crashsim.faults.disturbances import EXCLUDE
+from crashsim.machines.crash_disks import attach_disks, make_filesystem, mount_fresh
 from crashsim.machines.filesystems import Filesystem
 from crashsim.machines.hardware import CRASH_DISK_BYTES
 from crashsim.machines.protocol import Guest, Machine
@@ -34,10 +35,11 @@ def trace_workload(machine: Machine, workload: Workload, filesystem: Filesystem)
 
     Raises WorkloadFailed when a step fails, TraceUnreadable, and what the machine raises.
     """
-    with closing(MemoryDisk(CRASH_DISK_BYTES)) as disk, machine.start() as guest:
-        guest.attach(SLOT, disk)
-        guest.format(SLOT, filesystem.fstype, filesystem.mkfs_argv)
-        guest.mount(filesystem.mount(SLOT))
+    size_bytes = CRASH_DISK_BYTES * filesystem.disks
+    with closing(MemoryDisk(size_bytes)) as disk, machine.start() as guest:
+        attach_disks(guest, disk, filesystem.disks, SLOT)
+        make_filesystem(guest, filesystem, SLOT)
+        mount_fresh(guest, filesystem.mount(SLOT))
         workload.prepare(guest, ROOT)
         nodes = guest.tree(ROOT, exclude=EXCLUDE, collect=()).nodes
         outputs = [(step.name, _traced(guest, workload, step)) for step in workload.steps]

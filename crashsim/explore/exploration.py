@@ -80,6 +80,22 @@ class Exploration:
         return sum(self.decided_by.values())
 
 
+def exploration_of(state: CrashState, violations: tuple[Violation, ...]) -> Exploration:
+    """One state that was recovered and found to violate something."""
+    verdicts = {state: violations}
+    return Exploration(
+        verdicts=verdicts,
+        inconclusive={},
+        failures=failures_of(verdicts),
+        decided_by={DecidedBy.CHECK: 1},
+        properties={},
+        possible=None,
+        distinct=1,
+        coverage="",
+        seconds={},
+    )
+
+
 def failures_of(verdicts: Mapping[CrashState, tuple[Violation, ...]]) -> tuple[Failure, ...]:
     """One failure for each kind of violation, from verdicts in the order of exploration."""
     simplest: dict[Kind, tuple[CrashState, Violation]] = {}

@@ -46,17 +46,20 @@ def explore(
     budget: Budget,
     atomic_unit_bytes: int,
     progress: Progress | None = None,
+    *,
+    early_end: int | None = None,
 ) -> Exploration:
     """Decide the crash states of a log.
 
     :param decider: what `engine` decides with; it says what a state's images and promises are.
     :param atomic_unit_bytes: where writes are torn (`DeviceProfile.atomic_unit_bytes`).
+    :param early_end: as `Schedule` has it.
     :raises InfrastructureError: when machines fail; nothing is concluded then.
     """
     started = time.perf_counter()
     timeline = decider.timeline
     cuts = meaningful_cuts(timeline, lambda cut: decider.images.identity(CrashState(cut)))
-    schedule = Schedule(timeline, cuts, atomic_unit_bytes, budget.seed, budget.states)
+    schedule = Schedule(timeline, cuts, atomic_unit_bytes, budget.seed, budget.states, early_end)
     decided: dict[int, tuple[CrashState, Verdict]] = {}
     kinds: set[Kind] = set()
     with closing(engine.decide_all(schedule, budget.time_limit_seconds)) as verdicts_by_place:

@@ -11,6 +11,7 @@ from crashsim.disk.image import ImageIndex
 from crashsim.disk.state import CrashState
 from crashsim.explore.recovery import GuestLost, RecovererAborted
 from crashsim.explore.timeline import Int64s
+from crashsim.machines.crash_disks import attach_disks
 from crashsim.machines.failures import AgentError, Cause, GuestDied
 from crashsim.machines.protocol import Guest, Machine, Mount, Recovery
 from crashsim.machines.tree import Tree
@@ -69,6 +70,7 @@ class GuestRecoverer:
         """
         self.disk = CrashStateDisk(index)
         self.mount = mount
+        self._disks = index.log.disks
         self.replaced = 0
         self._machine = machine
         self._exclude = exclude
@@ -126,7 +128,7 @@ class GuestRecoverer:
     def _ready_guest(self) -> Guest:
         if self._guest is None and not self._aborted:
             guest = self._stack.enter_context(self._machine.start())
-            guest.attach(self.mount.slot, self.disk)
+            attach_disks(guest, self.disk, self._disks, self.mount.slot)
             with self._lock:
                 self._guest = guest
         if self._guest is None or self._aborted:

@@ -15,6 +15,9 @@ from crashsim.explore.timeline import Int64s, Timeline
 FOCUS_WEIGHT = 3
 """How much likelier a cut is chosen where the pending set is largest or a promise was just made."""
 
+EARLY_WEIGHT = 4
+"""How much likelier a cut is chosen in the part that the schedule is to dwell on: half of all."""
+
 REPEATS_LIMIT = 2000
 """So many states in a row that were met before mean that a sampler has seen what there is."""
 
@@ -30,6 +33,8 @@ class Schedule:
     Iterating yields states in canonical form (`Timeline.canonical`); it can be done once.
 
     :ivar limit: how many states to give; None: until every bounded strategy is exhausted.
+    :ivar early_end: half of the states are at cuts up to here, as long as there are some; None: no
+        part of the log is preferred.
     :ivar given: strategy name -> states given so far.
     :ivar exhausted: names of the strategies that have nothing left.
     :ivar finished: whether it was followed to its end.
@@ -40,6 +45,7 @@ class Schedule:
     atomic_unit_bytes: int
     seed: int
     limit: int | None
+    early_end: int | None = None
     strategies: Sequence[Strategy] = STRATEGIES
     given: Counter[str] = field(default_factory=Counter)
     exhausted: set[str] = field(default_factory=set)
@@ -80,7 +86,13 @@ class Schedule:
         cuts, pending = self.cuts, self._pending_counts
         fits = (pending >= strategy.least_pending) & (pending <= strategy.most_pending)
         focus = cuts.peaks | cuts.promised
-        parts = [
+        parts: list[Stream[CrashState]] = []
+        if self.early_end is not None:
+            early = cuts.positions <= self.early_end
+            states = self._over(strategy, cuts.positions[fits & early])
+            parts.append(Stream("early", EARLY_WEIGHT, states))
+            fits &= ~early
+        parts += [
             Stream("focus", FOCUS_WEIGHT, self._over(strategy, cuts.positions[fits & focus])),
             Stream("rest", 1, self._over(strategy, cuts.positions[fits & ~focus])),
         ]

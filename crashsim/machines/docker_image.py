@@ -14,6 +14,7 @@ from pathlib import Path
 import xxhash
 
 from crashsim.machines.docker_daemon import client
+from crashsim.machines.failures import MachineUnusable
 from crashsim.machines.images import cache
 from crashsim.machines.images.mmdebstrap import (
     BuildProgress,
@@ -94,6 +95,29 @@ def find_or_build_container_image(progress: Progress | None = None) -> Container
         raise ImageBuildFailed("the container image that was just imported has been removed")
     tell(BuildProgress("done", 1.0))
     return built
+
+
+def remove_container_images() -> int:
+    """Remove every image of ours that the daemon has, also those of older versions; how many.
+
+    None where there is no daemon. Raises MachineUnusable while a container still uses one.
+    """
+    try:
+        connected = client()
+    except MachineUnusable:
+        return 0
+    from docker.errors import APIError, ImageNotFound
+
+    count = 0
+    for image in connected.images.list(filters={"label": IMAGE_LABEL}):
+        try:
+            connected.images.remove(image.id, force=len(image.tags) > 1)
+        except ImageNotFound:
+            continue  # another process was first
+        except APIError as error:
+            raise MachineUnusable(f"the Docker daemon keeps {image.tags}: {error}") from error
+        count += 1
+    return count
 
 
 def _find() -> ContainerImage | None:

@@ -13,6 +13,11 @@ would only cost time or make two recordings differ:
 - *fixed UUIDs, hash seeds and times* where mkfs takes them (btrfs takes no time). The kernel's own
   timestamps still differ, so logs of two recordings are alike and not equal.
 
+A filesystem can have a second crash disk, of which the spelling tells what is on it:
+
+- `ext4+log`, `xfs+log`: its own journal (external journal, mke2fs(8); external log, mkfs.xfs(8)),
+- `ext4+objects` and so on: a second filesystem of the same kind, mounted at `OBJECTS`.
+
 Every mount has `noatime`: to hash a tree after each step would otherwise write access times
 (`relatime`, mount(8)) into the log, writes that the program under test never asked for.
 """
@@ -25,9 +30,15 @@ from crashsim.errors import UsageError
 from crashsim.machines.protocol import Mount
 
 MIB = 1 << 20
+SECOND_DEVICE = "/dev/vdc"
+SECOND_UUID = "63726173-6873-496d-8000-000000000001"
+OBJECTS = "repo/.git/objects"
+"""Where the workloads of git and of the store have their objects, below the root."""
 FILESYSTEM_UUID = "63726173-6873-496d-8000-000000000000"
 FIXED_TIME_SECONDS = 1_112_911_993
 """What mkfs believes the time to be, in seconds since 1970 (April 2005)."""
+
+_FIXED_TIME = f"E2FSPROGS_FAKE_TIME={FIXED_TIME_SECONDS} SOURCE_DATE_EPOCH={FIXED_TIME_SECONDS}"
 
 ALWAYS = ("noatime",)
 
@@ -46,6 +57,10 @@ class UnknownFilesystem(UsageError):
     """A filesystem was asked for that crashsim cannot make."""
 
 
+class NoSuchSecondDisk(UsageError):
+    """A filesystem has no use for a second disk of that name."""
+
+
 class BadMountOption(UsageError):
     """A mount option is malformed, or would take the recovery out of the test."""
 
@@ -59,6 +74,22 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class SecondDisk:
+    """What is on the second crash disk of a filesystem.
+
+    :ivar use: as in the spelling: `log`, `objects`.
+    :ivar mkfs_argv: as of `Filesystem`; empty where mkfs of the first does it. It is run before.
+    :ivar options: mount options by which the first filesystem finds it.
+    :ivar directory: where it is mounted, below the root of the first; empty for a log.
+    """
+
+    use: str
+    mkfs_argv: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Filesystem:
     """One way to make and mount a filesystem.
 
@@ -68,6 +99,7 @@ class Filesystem:
     :ivar short_commit_options: mount options that make its own timed commit fire each second.
     :ivar short_commit_settings: the same, for filesystems that take it elsewhere.
     :ivar mount_options: what the user asked for, in the user's order.
+    :ivar second: what is on a second crash disk; None where there is one disk.
     """
 
     fstype: str
@@ -76,12 +108,19 @@ class Filesystem:
     short_commit_options: tuple[str, ...] = ()
     short_commit_settings: tuple[Setting, ...] = ()
     mount_options: tuple[str, ...] = ()
+    second: SecondDisk | None = None
 
     @property
     def spelling(self) -> str:
-        """As the user writes it: `ext4`, or `ext4:data=writeback,commit=1`."""
+        """As the user writes it: `ext4`, or `ext4+log:data=writeback,commit=1`."""
+        name = self.fstype if self.second is None else f"{self.fstype}+{self.second.use}"
         options = ",".join(self.mount_options)
-        return f"{self.fstype}:{options}" if options else self.fstype
+        return f"{name}:{options}" if options else name
+
+    @property
+    def disks(self) -> int:
+        """How many crash disks it takes."""
+        return 1 if self.second is None else 2
 
     def mount(self, slot: int, *, short_commit: bool = False) -> Mount:
         """How to mount it from disk `slot`.
@@ -91,7 +130,15 @@ class Filesystem:
         and so win over it.
         """
         hurried = self.short_commit_options if short_commit else ()
-        return Mount(slot, self.fstype, ",".join((*ALWAYS, *hurried, *self.mount_options)))
+        second = self.second or SecondDisk("")
+        options = ",".join((*ALWAYS, *hurried, *self.mount_options))
+        then = Mount(slot + 1, self.fstype, options, at=f"/mnt/{slot}/{second.directory}")
+        return Mount(
+            slot,
+            self.fstype,
+            ",".join((options, *second.options)),
+            then=(then,) if second.directory else (),
+        )
 
 
 def _ext4(size: int = 256 * MIB) -> Filesystem:
@@ -107,8 +154,7 @@ def _ext4(size: int = 256 * MIB) -> Filesystem:
         (
             "sh",
             "-c",
-            f"E2FSPROGS_FAKE_TIME={FIXED_TIME_SECONDS} SOURCE_DATE_EPOCH={FIXED_TIME_SECONDS} "
-            f"exec mkfs.ext4 -F -q -b 4096 -i 16384 -J size=4 -U {FILESYSTEM_UUID} "
+            f"{_FIXED_TIME} exec mkfs.ext4 -F -q -b 4096 -i 16384 -J size=4 -U {FILESYSTEM_UUID} "
             f'-E {extended} "$0" {size // 4096}',
         ),
         short_commit_options=("commit=1",),
@@ -170,25 +216,63 @@ FILESYSTEMS = MappingProxyType({name: make() for name, make in _MAKERS.items()})
 def resized(filesystem: Filesystem, size_bytes: int) -> Filesystem:
     """The same filesystem on more of the disk, for workloads that do not fit."""
     made = _MAKERS[filesystem.fstype](size_bytes)
+    if filesystem.second is not None:
+        made = with_second_disk(made, filesystem.second.use)
     return replace(made, mount_options=filesystem.mount_options)
 
 
-def parse_filesystem(text: str) -> Filesystem:
-    """Read `--fs`: a name, or a name, a colon and mount options (`ext4:data=writeback,commit=1`).
+def with_second_disk(filesystem: Filesystem, use: str) -> Filesystem:
+    """The same filesystem with a second disk. Raises NoSuchSecondDisk."""
+    mkfs_argv = filesystem.mkfs_argv
+    match use, filesystem.fstype:
+        case "objects", _:
+            other = tuple(word.replace(FILESYSTEM_UUID, SECOND_UUID) for word in mkfs_argv)
+            return replace(filesystem, second=SecondDisk(use, other, directory=OBJECTS))
+        case "log", "ext4":
+            # The kernel knows a journal by its device number, which the option makes sure of.
+            journal = f"{_FIXED_TIME} exec mke2fs -F -q -O journal_dev -b 4096 -U {SECOND_UUID}"
+            second = SecondDisk(
+                use, ("sh", "-c", f'{journal} "$0" 2048'), (f"journal_path={SECOND_DEVICE}",)
+            )
+            elsewhere = f"-J device={SECOND_DEVICE}"
+            mkfs_argv = tuple(word.replace("-J size=4", elsewhere) for word in mkfs_argv)
+            return replace(filesystem, mkfs_argv=mkfs_argv, second=second)
+        case "log", "xfs":
+            second = SecondDisk(use, options=(f"logdev={SECOND_DEVICE}",))
+            mkfs_argv = (*mkfs_argv, "-l", f"logdev={SECOND_DEVICE},size=64m")
+            return replace(filesystem, mkfs_argv=mkfs_argv, second=second)
+    raise NoSuchSecondDisk(
+        f"{filesystem.fstype}+{use}: a second disk is for objects (of the targets git and impl) or "
+        "for the log of ext4 or xfs"
+    )
 
-    Raises UnknownFilesystem, naming the known ones, and BadMountOption. Whether the kernel takes an
-    option is for the kernel to say, when it mounts.
+
+def parse_filesystem(text: str) -> Filesystem:
+    """Read `--fs`: a name; a plus and the use of a second disk (`xfs+log`); a colon and mount
+    options (`ext4:data=writeback,commit=1`).
+
+    Raises UnknownFilesystem, naming the known ones, NoSuchSecondDisk and BadMountOption. Whether
+    the kernel takes an option is for the kernel to say, when it mounts.
     """
-    name, _, options = text.partition(":")
+    named, _, options = text.partition(":")
+    name, plus, use = named.partition("+")
     if name not in FILESYSTEMS:
         known = ", ".join(FILESYSTEMS)
         raise UnknownFilesystem(f"unknown filesystem {name!r}: crashsim knows {known}")
     if len(options) > _OPTION_LENGTH_LIMIT:
         raise BadMountOption(f"the mount options of {name} are longer than {_OPTION_LENGTH_LIMIT}")
     if ":" in text and not options:
-        raise BadMountOption(f"no mount options after the colon of {text!r}: write {name!r}")
+        raise BadMountOption(f"no mount options after the colon of {text!r}: write {named!r}")
     parsed = tuple(_checked(option, name) for option in options.split(",")) if options else ()
-    return replace(FILESYSTEMS[name], mount_options=parsed)
+    made = with_second_disk(FILESYSTEMS[name], use) if plus else FILESYSTEMS[name]
+    return replace(made, mount_options=parsed)
+
+
+def on_one_disk(filesystem: Filesystem, what: str) -> Filesystem:
+    """The same; NoSuchSecondDisk if it has a second disk, with which `what` does not go."""
+    if filesystem.disks > 1:
+        raise NoSuchSecondDisk(f"{what} goes with one disk, and {filesystem.spelling} has two")
+    return filesystem
 
 
 def _checked(option: str, filesystem: str) -> str:

@@ -141,7 +141,7 @@ class AgentGuest:
             )
 
     def mount(self, mount: Mount) -> None:
-        """Mount at /mnt/<slot>; raises MountFailed with the errno."""
+        """Mount at /mnt/<slot>, without what comes then; raises MountFailed with the errno."""
         try:
             self._do("mount", _mount_arguments(mount))
         except AgentError as error:
@@ -150,7 +150,7 @@ class AgentGuest:
             raise _mount_failed(mount, error.errno_name) from error
 
     def unmount(self, slot: int) -> None:
-        """Unmount, and make the kernel forget what it knows of the device."""
+        """Unmount, what is mounted inside of it before, and make the kernel forget the device."""
         self._do("unmount", {"slot": slot})
 
     def tree(
@@ -164,11 +164,16 @@ class AgentGuest:
     def recover(
         self, mount: Mount, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)
     ) -> Recovery:
-        """Mount a crash state and read its whole tree, in one round trip; it stays mounted.
+        """Mount a crash state, with what comes then, and read its whole tree, in one round trip; it
+        stays mounted.
 
         Raises MountFailed where the mount failed for another reason than what is on the disk.
         """
-        arguments = {**_mount_arguments(mount), **self._tree_arguments(exclude, collect)}
+        arguments = {
+            **_mount_arguments(mount),
+            "then": [_mount_arguments(each) for each in mount.then],
+            **self._tree_arguments(exclude, collect),
+        }
         answer = self._collect("recover", arguments, RecoverAnswer)
         if (answer.rows is None) != bool(answer.errno):
             raise self._channel.broken("a recovery that neither worked nor failed")
@@ -261,4 +266,5 @@ def _mount_arguments(mount: Mount) -> dict[str, Any]:
         "slot": mount.slot,
         "fstype": to_wire(mount.fstype),
         "options": to_wire(mount.options),
+        "at": to_wire(mount.at),
     }

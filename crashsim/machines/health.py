@@ -2,11 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from crashsim.errors import InfrastructureError
+from crashsim.machines import docker_daemon
 from crashsim.machines.accelerator import choose_accelerator
 from crashsim.machines.images.cache import (
     ImageDamaged,
@@ -17,6 +18,7 @@ from crashsim.machines.images.cache import (
 )
 from crashsim.machines.images.recipe import ImageSpec, read_recipe
 from crashsim.machines.qemu_process import qemu_version
+from crashsim.machines.vagrant_vm import VagrantVm
 
 MEMORY_BYTES_MIN = 1 << 30
 CACHE_BYTES_MIN = 3 << 30
@@ -59,6 +61,8 @@ def _checks() -> Iterator[Check]:
     yield _memory()
     yield _cache()
     yield _snapshots()
+    yield _other_machine("docker", _docker)
+    yield _other_machine("vagrant", _vagrant)
 
 
 def _qemu() -> Check:
@@ -127,6 +131,23 @@ def _snapshots() -> Check:
         f"{count}, of {images} images; a new image, payload or crashsim boots once and adds one"
     )
     return Check("boot snapshots", count > 0, False, detail)
+
+
+def _other_machine(name: str, look: Callable[[], str]) -> Check:
+    """A kind of machine that nobody needs who has QEMU: what there is of it, or what is missing."""
+    try:
+        return Check(f"--machine {name}", True, False, look())
+    except InfrastructureError as error:
+        return Check(f"--machine {name}", False, False, str(error))
+
+
+def _docker() -> str:
+    return f"Docker {docker_daemon.client().version()['Version']}"
+
+
+def _vagrant() -> str:
+    VagrantVm()
+    return "the Vagrant VM is running"
 
 
 def _size(directory: Path) -> int:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.server import Disk
@@ -19,15 +20,17 @@ class MachineInfo:
     """Which machine was chosen and why.
 
     :ivar kind: `qemu`, `docker`, `vagrant` or `model`.
-    :ivar accel: `kvm` or `tcg`.
+    :ivar accel: `kvm`, `tcg`, or `vagrant` where that is the provider's business.
     :ivar kernel: the guest kernel's release, as `uname -r` prints it.
     :ivar reason: why this accelerator: for `crashsim doctor`.
+    :ivar records: its guests record crash disks with their own kernel (`KernelRecordingGuest`).
     """
 
     kind: str
     accel: str
     kernel: str
     reason: str = ""
+    records: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,15 @@ class Mount:
     :ivar slot: which disk, 0 for the first crash disk.
     :ivar fstype: as mount(2) takes it.
     :ivar options: mount options joined by commas, as mount(8) takes them; may be empty.
+    :ivar at: an absolute path, of a directory that is there; empty: /mnt/<slot>, made if need be.
+    :ivar then: what is mounted inside of it afterwards, from other disks.
     """
 
     slot: int
     fstype: str
     options: str = ""
+    at: str = ""
+    then: tuple["Mount", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +119,10 @@ class Guest(Protocol):
         """Make a filesystem: run `argv + [device]`. Raises AgentError with its output."""
 
     def mount(self, mount: Mount) -> None:
-        """Mount at /mnt/<slot>; raises MountFailed with the errno."""
+        """Mount at /mnt/<slot>, without what comes then; raises MountFailed with the errno."""
 
     def unmount(self, slot: int) -> None:
-        """Unmount, and make the kernel forget what it knows of the device."""
+        """Unmount, what is mounted inside of it before, and make the kernel forget the device."""
 
     def tree(
         self, root: str, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)
@@ -125,7 +132,8 @@ class Guest(Protocol):
     def recover(
         self, mount: Mount, *, exclude: Sequence[str] = (), collect: Sequence[str] = ("",)
     ) -> Recovery:
-        """Mount a crash state and read its whole tree, in one round trip; it stays mounted."""
+        """Mount a crash state, with what comes then, and read its whole tree, in one round trip; it
+        stays mounted."""
 
     def disturb(self, specification: Mapping[str, Any]) -> int:
         """Start a disturbance in the background; its number."""
@@ -146,6 +154,28 @@ class Guest(Protocol):
         traceback: TracebackType | None,
     ) -> None:
         """End the machine."""
+
+
+class KernelLog(Protocol):
+    """A crash disk that is being recorded by the guest's own kernel."""
+
+    @property
+    def event_count(self) -> int:
+        """How many entries the log has."""
+
+    def mark(self, text: str) -> None:
+        """Put a mark into the log; returns once it is there."""
+
+    def finish(self, directory: Path) -> None:
+        """Cut the power, which ends the guest, and make a log of ours in `directory`."""
+
+
+@runtime_checkable
+class KernelRecordingGuest(Guest, Protocol):
+    """A guest whose kernel has a recorder of its own: dm-log-writes."""
+
+    def record_disk(self, slot: int) -> KernelLog:
+        """Make disk `slot` blank and log what is written to it from now on."""
 
 
 class Machine(Protocol):

@@ -5,8 +5,9 @@ from crashsim.machines.images.build import Progress
 from crashsim.machines.images.recipe import ImageSpec
 from crashsim.machines.protocol import Machine
 from crashsim.machines.qemu import QemuMachine
+from crashsim.machines.vagrant import VagrantMachine
 
-KINDS = ("auto", "qemu", "docker")
+KINDS = ("auto", "qemu", "docker", "vagrant")
 
 
 class UnknownMachine(UsageError):
@@ -24,4 +25,6 @@ def choose_machine(
         from crashsim.machines.docker import DockerMachine
 
         return DockerMachine(spec, progress=progress)
+    if kind == "vagrant":
+        return VagrantMachine(spec)
     return QemuMachine(spec, progress=progress)

@@ -19,7 +19,7 @@ from crashsim.model.operations import (
     Slot,
     Sync,
 )
-from crashsim.model.persistence import DataRules, World, WorldList, Worlds
+from crashsim.model.persistence import NEVER, DataRules, World, WorldList, Worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class LogTreeTracker:
             worlds += (World(kept, horizon, floors) for kept in dict.fromkeys(self._kept(horizon)))
             if under_way is not None and self._is_early(under_way):
                 kept = self._complete(self._ahead | self._names_of(under_way), horizon)
-                worlds.append(World(kept, horizon, floors, early=under_way.inode))
+                worlds.append(World(kept, horizon, floors, horizons={under_way.inode: NEVER}))
             if self._without is not None and last < self._without.number:
                 kept = self._complete(dict(self._without.ahead), horizon)
                 floors = self._with_written(self._without.floors, last)

@@ -50,6 +50,9 @@ class _Limited:
         capped = {inode: min(world.floor(inode), cap) for inode, cap in self.caps.items()}
         return replace(world, floors={**world.floors, **capped})
 
+    def listed(self) -> list[int]:
+        return self.worlds.listed()
+
 
 def after_reboot(log: Log, tree: Tree) -> Tree:
     """What a reboot shows, after everything was written back but the pages that failed syncs lost.

@@ -14,6 +14,9 @@ NAME_BYTES_LIMIT = 255
 SYMLINK_HOPS_LIMIT = 40
 """path_resolution(7); Linux's MAXSYMLINKS."""
 
+FIRST_DEVICE = 1
+"""`st_dev` of the filesystem that the root is on."""
+
 CLOCK_START_NS = 1_600_000_000 * 10**9
 CLOCK_STEP_NS = 1_000_000
 
@@ -30,12 +33,14 @@ class Inode:
     """A file, directory or symbolic link. Exactly one of the three contents is there.
 
     :ivar mode: permission bits.
+    :ivar device: of the filesystem that it is on: of the directory that it has a name in.
     :ivar was_emptied: truncated to nothing, and no descriptor closed since.
     :ivar dirty_since: the first write that no sync has made durable yet; None: there is none.
     """
 
     number: int
     mode: int
+    device: int = FIRST_DEVICE
     links: int = 0
     content: bytearray | None = None
     entries: dict[str, int] | None = None
@@ -82,11 +87,14 @@ class Machine:
 
     :ivar umask: as of umask(2).
     :ivar clock_ns: the time of day, which goes on by a step with every change.
+    :ivar mounts: directories of `base`, by their paths in it: at each a filesystem of its own is
+        mounted, on a device of its own, and it holds what is below.
     """
 
     base: Tree = field(default_factory=lambda: Tree.of({}))
     umask: int = 0o022
     clock_ns: int = CLOCK_START_NS
+    mounts: tuple[str, ...] = ()
     inodes: dict[int, Inode] = field(init=False, default_factory=dict)
     operations: list[Operation] = field(init=False, default_factory=list)
     _next_number: int = field(init=False, default=0)
@@ -98,6 +106,9 @@ class Machine:
         root.links = 2
         for path in sorted(self.base):
             self._boot(path, self.base[path], self.base.inodes[path])
+        for path in self.mounts:
+            if path not in self.base:
+                raise ValueError(f"nothing can be mounted at {path!r}, which is not there")
 
     def _boot(self, path: str, node: Node, number: int) -> None:
         """Put back one path of the tree that the machine starts with."""
@@ -117,6 +128,8 @@ class Machine:
                 case Symlink():
                     inode = self.new_inode(0o777, target=node.content, number=number)
         self.enter(parent, name, inode)
+        if path in self.mounts:
+            inode.device = FIRST_DEVICE + 1 + self.mounts.index(path)
 
     @property
     def root(self) -> Inode:
@@ -126,7 +139,8 @@ class Machine:
     @property
     def log(self) -> Log:
         """What happened since the start."""
-        return Log(self.base, tuple(self.operations))
+        mounts = tuple(self.base.inodes[path] for path in self.mounts)
+        return Log(self.base, tuple(self.operations), mounts)
 
     def record(self, make: Callable[[int], Operation]) -> int:
         """Add the operation that `make` gives for the next number to the log; that number."""
@@ -154,7 +168,7 @@ class Machine:
             number = self._next_inode
         self._next_inode = max(self._next_inode, number + 1)
         now = self.tick()
-        inode = Inode(number, mode, 0, content, entries, target)
+        inode = Inode(number, mode, content=content, entries=entries, target=target)
         inode.access_ns = inode.modification_ns = inode.change_ns = now
         self.inodes[number] = inode
         return inode
@@ -169,6 +183,7 @@ class Machine:
     def enter(self, directory: Inode, name: str, inode: Inode) -> None:
         """Give an inode a name."""
         self.entries_of(directory)[name] = inode.number
+        inode.device = directory.device
         if inode.entries is None:
             inode.links += 1
         else:
@@ -189,6 +204,10 @@ class Machine:
             directory.links -= 1
         directory.modification_ns = directory.change_ns = inode.change_ns = self.tick()
         return inode
+
+    def is_mount_point(self, inode: Inode) -> bool:
+        """Whether a filesystem is mounted there: it cannot be removed or renamed."""
+        return inode.entries is not None and inode.device != self.inodes[inode.parent].device
 
     def forget(self, inode: Inode) -> None:
         """Free an inode that nothing refers to."""
@@ -277,7 +296,7 @@ class Machine:
             kind, size = stat.S_IFDIR, 4096
         times = (inode.access_ns, inode.modification_ns, inode.change_ns)
         seconds = [time // 10**9 for time in times]
-        fields = [kind | inode.mode, inode.number, 1, inode.links, 0, 0, size, *seconds]
+        fields = [kind | inode.mode, inode.number, inode.device, inode.links, 0, 0, size, *seconds]
         return os.stat_result(
             (*fields, *(time / 10**9 for time in times), *times, 4096, -(-size // 512), 0)
         )

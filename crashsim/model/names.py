@@ -67,6 +67,8 @@ class NameCalls(Machine):
             raise failure(errno.ENOENT, path)
         if found.inode.entries is None:
             raise failure(errno.ENOTDIR, path)
+        if self.is_mount_point(found.inode):
+            raise failure(errno.EBUSY, path)
         if found.inode.entries:
             raise failure(errno.ENOTEMPTY, path)
         self._remove_entry("rmdir", path, found)
@@ -88,6 +90,8 @@ class NameCalls(Machine):
         """link(2): a symbolic link gets a second name itself."""
         inode = self.lookup(source, follow=False)
         found = self._new_name(target)
+        if inode.device != found.directory.device:
+            raise failure(errno.EXDEV, source)
         if inode.entries is not None:
             raise failure(errno.EPERM, source)
         self.add_entry(f"link {source} to", target, found, inode, is_new=False)
@@ -116,6 +120,8 @@ class NameCalls(Machine):
         inode, replaced = old.inode, new.inode
         if inode is None or inode is replaced:
             return
+        if any(each is not None and self.is_mount_point(each) for each in (inode, replaced)):
+            raise failure(errno.EBUSY, source)
         if replaced is not None:
             if inode.entries is not None:
                 if replaced.entries is None:
@@ -144,9 +150,8 @@ class NameCalls(Machine):
         if not source or not target:
             raise failure(errno.ENOENT, source)
         ends = [path.rstrip("/").rpartition("/") for path in (source, target)]
-        for above, _, _ in ends:
-            if above:
-                self.lookup(above + "/")
+        if len({self.lookup(f"{above}/").device for above, _, _ in ends}) > 1:
+            raise failure(errno.EXDEV, source)
         if any(name in ("", ".", "..") for _, _, name in ends):
             raise failure(errno.EBUSY, source)
         old = self.walk(source, follow=False)

@@ -183,10 +183,15 @@ Operation: TypeAlias = Entry | FileChange | Close | Sync | FailedSync | Promise
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """What happened since `base`, which is durable."""
+    """What happened since `base`, which is durable.
+
+    :ivar mounts: the inodes of directories in `base` at which other filesystems are mounted: what
+        is below each is on a device of its own, which a crash cuts at the same instant.
+    """
 
     base: Tree
     operations: tuple[Operation, ...]
+    mounts: tuple[int, ...] = ()
 
     def without(self, numbers: Collection[int]) -> "Log":
         """The log of the same run with these syncs left out (no program notices a sync).
@@ -197,7 +202,7 @@ class Log:
             if operation.number in numbers and not isinstance(operation, Sync):
                 raise ValueError(f"operation {operation.number} ({operation.text}) is no sync")
         kept = tuple(each for each in self.operations if each.number not in numbers)
-        return Log(self.base, kept)
+        return Log(self.base, kept, self.mounts)
 
     @property
     def inodes(self) -> frozenset[int]:

@@ -7,13 +7,16 @@ file. The models in prose: docs/persistence-models.md.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from crashsim.model.operations import Entry, Log, Operation, Sync
 
 NEVER = 1 << 62
 """A number that no operation has."""
+
+LISTED_WORLDS_LIMIT = 64
+"""With more worlds than this only some are gone through one by one; the others by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +45,18 @@ class World:
     :ivar horizon: no metadata change of a file (size, mode, truncation) with this number or a
         later one can have survived, but for those below the file's floor.
     :ivar floors: for each inode: its changes below this number have survived, all of them.
-    :ivar early: an inode to which the horizon does not apply: its sync is under way.
+    :ivar horizons: the inodes that have a horizon of their own, and that: NEVER while a file's sync
+        is under way, or that of the filesystem that it is on.
     """
 
     kept: tuple[Entry, ...]
     horizon: int
     floors: Mapping[int, int]
-    early: int | None = None
+    horizons: Mapping[int, int] = field(default_factory=dict)
 
     def horizon_of(self, inode: int) -> int:
         """Changes of this file's metadata from this number on are lost, unless below its floor."""
-        return NEVER if inode == self.early else self.horizon
+        return self.horizons.get(inode, self.horizon)
 
     def floor(self, inode: int) -> int:
         """Changes of this file below this number have survived."""
@@ -69,6 +73,18 @@ class Worlds(Protocol):
 
     def world(self, index: int) -> World:
         """One of them."""
+
+    def listed(self) -> list[int]:
+        """Those that are gone through one by one, where there are too many for all."""
+
+
+def near_the_ends(count: int) -> list[int]:
+    """Of so many worlds all, or those that lose or keep little, by the bits of their index."""
+    if count <= LISTED_WORLDS_LIMIT:
+        return list(range(count))
+    bits = [1 << bit for bit in range((count - 1).bit_length())]
+    near_all = [count - 1 - bit for bit in bits]
+    return [0, *(bit for bit in bits if bit < count), count - 1, *near_all]
 
 
 class Tracker(Protocol):
@@ -117,3 +133,7 @@ class WorldList:
     def world(self, index: int) -> World:
         """One of them."""
         return self.items[index]
+
+    def listed(self) -> list[int]:
+        """Those that are gone through one by one."""
+        return near_the_ends(self.count)

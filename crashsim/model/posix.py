@@ -8,7 +8,7 @@ is ordered, no sync carries anything for another file.
 from dataclasses import dataclass, replace
 
 from crashsim.model.operations import Entry, Log, Operation, Scope, Sync
-from crashsim.model.persistence import DataRules, World, Worlds
+from crashsim.model.persistence import DataRules, World, Worlds, near_the_ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ class _Subsets:
             else:
                 kept.append(entry)
         return World(tuple(kept), self.cut, self.floors)
+
+    def listed(self) -> list[int]:
+        return near_the_ends(self.count)
 
 
 class PosixTracker:

@@ -232,7 +232,9 @@ class Simulated(NameCalls):
                 each.dirty_since = None
 
     def _synced(self, inode: Inode, scope: Scope) -> list[Inode]:
-        return list(self.inodes.values()) if scope is Scope.FILESYSTEM else [inode]
+        if scope is not Scope.FILESYSTEM:
+            return [inode]
+        return [each for each in self.inodes.values() if each.device == inode.device]
 
     def fail_sync(self, descriptor: int, scope: Scope) -> None:
         """A sync that fails, to be followed by its error: what it was to write is dropped.

@@ -11,11 +11,8 @@ from crashsim.model.contents import Choice, Loss, Lost
 from crashsim.model.history import FilesView
 from crashsim.model.namespace import Namespace
 from crashsim.model.operations import Entry
-from crashsim.model.persistence import DataRules, World, Worlds
+from crashsim.model.persistence import LISTED_WORLDS_LIMIT, DataRules, World, Worlds
 from crashsim.model.tree import DIGEST_MASK, Node, Tree, weight
-
-LISTED_WORLDS_LIMIT = 64
-"""With more worlds than this only some are gone through one by one; the others by chance."""
 
 STATES_PER_RANDOM_WORLD = 4
 """To prepare a world costs as much as some ten states in it."""
@@ -181,7 +178,7 @@ class Space:
 
     def simple_first(self, random: Random) -> Iterator[Point]:
         """States from the simple to the wild; it never ends."""
-        indices = self._listed()
+        indices = self.worlds.listed()
         for index in indices:
             prepared = self.prepared(index)
             yield self._point(prepared, [0] * len(prepared.variables))
@@ -199,15 +196,6 @@ class Space:
                     for each in prepared.variables
                 ]
                 yield self._point(prepared, picks)
-
-    def _listed(self) -> list[int]:
-        """The worlds that are gone through one by one: all, or those that lose or keep little."""
-        count = self.worlds.count
-        if count <= LISTED_WORLDS_LIMIT:
-            return list(range(count))
-        bits = [1 << bit for bit in range((count - 1).bit_length())]
-        near_all = [count - 1 - bit for bit in bits]
-        return [0, *(bit for bit in bits if bit < count), count - 1, *near_all]
 
     def _deviations(self, prepared: Prepared) -> Iterator[Point]:
         """One file is not as good as it could be; then: one file is the only one that is."""

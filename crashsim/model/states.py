@@ -11,6 +11,7 @@ from crashsim.model.lost_pages import LostPages
 from crashsim.model.namespace import Namespace
 from crashsim.model.operations import Entry, Log, Operation, Promise, Sync
 from crashsim.model.persistence import Model
+from crashsim.model.several import start
 from crashsim.model.space import Point, Prepared, Space
 from crashsim.model.tree import Tree
 
@@ -161,7 +162,7 @@ def _spaces(log: Log, model: Model, since: int, pieces: int | None) -> Iterator[
     Between two syncs or promises the last cut has the states of all: what comes after an earlier
     cut may be lost at a later one.
     """
-    tracker, files, names = model.start(log), Files(log.base, model.data), Namespace(log.base)
+    tracker, files, names = start(model, log), Files(log.base, model.data), Namespace(log.base)
     entries: deque[Entry] = deque()
     lost_pages = LostPages()
     promises = least_cut = 0

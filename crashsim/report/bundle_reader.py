@@ -124,6 +124,9 @@ def _checked_finding(path: Path, finding: Finding) -> Finding:
     numbers = [finding.cut, *finding.dropped, *finding.needed, *(t.write for t in finding.torn)]
     numbers += [unit for torn in finding.torn for unit in torn.kept_units]
     numbers += [n for note in finding.writes for n in (note.write, note.offset_bytes)]
+    if finding.first_cut is not None:
+        first = finding.first_cut
+        numbers += [first.cut, *first.dropped, *(torn.write for torn in first.torn)]
     if any(not 0 <= number < 1 << 63 for number in numbers):
         raise BundleDamaged(f"{path} is damaged: finding.json has a number out of range")
     if not IDENTIFIER.fullmatch(finding.id):

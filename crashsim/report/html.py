@@ -23,6 +23,7 @@ from crashsim.report import tables
 from crashsim.report.chart import Chart
 from crashsim.report.chart_json import chart_json
 from crashsim.report.excerpt import FATE_WORDS, ExcerptRow, excerpt
+from crashsim.report.nested import broken_names, first_cut_words, inconclusive_checks
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
 from crashsim.report.words import bytes_in_words, code_spans, counted, printable
 
@@ -74,10 +75,11 @@ def run_page(run: RunResult, findings: Sequence[FindingView]) -> str:
     """The page of a run and its findings."""
     kinds = counted(len(findings), "kind of finding", "kinds of findings")
     target = f"{run.target} on {run.fs}"
-    if any(result.violations for result in run.properties.values()):
+    inconclusive = inconclusive_checks(run)
+    if broken_names(run):
         title = f"{target}: {kinds} in {counted(run.states.explored, 'crash state')}"
-    elif run.inconclusive:
-        title = f"{target}: no violation seen, but {run.inconclusive:,} checks were inconclusive"
+    elif inconclusive:
+        title = f"{target}: no violation seen, but {inconclusive:,} checks were inconclusive"
     else:
         title = f"{target}: every property held in {counted(run.states.explored, 'crash state')}"
     return _render(title=title, run=run, findings=findings)
@@ -129,6 +131,7 @@ def _environment() -> Environment:
         code_spans=code_spans,
         counted=counted,
         fate_words=FATE_WORDS,
+        first_cut_words=first_cut_words,
         needed_writes=needed_writes,
         properties=tables.PROPERTIES,
         property_names=tables.property_names,

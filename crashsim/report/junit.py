@@ -7,7 +7,9 @@ The format has no standard; this keeps to what Jenkins, GitLab and GitHub's acti
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from crashsim.campaigns.results import Finding, MatrixResult, RunResult
+from crashsim.campaigns.nested_result import NESTED_PREFIX
+from crashsim.campaigns.results import Finding, MatrixResult, PropertyResult, RunResult
+from crashsim.report.nested import inconclusive_checks
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
 from crashsim.report.tables import property_names, run_facts
 from crashsim.report.words import counted, printable
@@ -39,10 +41,17 @@ def _suite(cell: RunResult) -> ElementTree.Element:
     for fact, words in run_facts(cell):
         ElementTree.SubElement(properties, "property", name=fact, value=words)
     for property_name in property_names(cell):
-        suite.append(_case(cell, property_name))
-    if cell.inconclusive:
+        findings = _findings(cell, property_name, nested=False)
+        suite.append(_case(cell, property_name, cell.properties[property_name], findings))
+    if cell.nested is not None:
+        for property_name, counts in cell.nested.properties.items():
+            findings = _findings(cell, property_name, nested=True)
+            name = f"{property_name}, recovery cut"
+            suite.append(_case(cell, name, counts, findings))
+    inconclusive = inconclusive_checks(cell)
+    if inconclusive:
         case = _named_case(cell, "conclusive")
-        message = f"{counted(cell.inconclusive, 'check')} neither passed nor failed"
+        message = f"{counted(inconclusive, 'check')} neither passed nor failed"
         ElementTree.SubElement(case, "error", message=message, type="inconclusive")
         suite.append(case)
     for count, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -59,10 +68,18 @@ def _named_case(cell: RunResult, name: str) -> ElementTree.Element:
     return ElementTree.Element("testcase", classname=classname, name=printable(name))
 
 
-def _case(cell: RunResult, name: str) -> ElementTree.Element:
+def _findings(cell: RunResult, name: str, *, nested: bool) -> list[Finding]:
+    return [
+        finding
+        for finding in cell.findings
+        if finding.property == name and finding.id.startswith(NESTED_PREFIX) == nested
+    ]
+
+
+def _case(
+    cell: RunResult, name: str, result: PropertyResult, findings: Sequence[Finding]
+) -> ElementTree.Element:
     case = _named_case(cell, name)
-    result = cell.properties[name]
-    findings = [finding for finding in cell.findings if finding.property == name]
     if result.violations:
         message = f"{result.violations:,} of {counted(result.checked, 'state')} violate it"
         failure = ElementTree.SubElement(case, "failure", message=message, type=printable(name))

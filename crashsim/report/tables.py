@@ -17,6 +17,12 @@ from rich.text import Text
 from crashsim.campaigns.results import Finding, MatrixResult, PropertyResult, RunResult
 from crashsim.oracles.protocol import Property
 from crashsim.report.live import live_words
+from crashsim.report.nested import (
+    broken_names,
+    first_cut_words,
+    inconclusive_checks,
+    nested_facts,
+)
 from crashsim.report.picture import SVG_FORMAT, TERMINAL_THEME
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
 from crashsim.report.words import code_spans, counted, printable, seconds_in_words
@@ -178,6 +184,8 @@ def run_facts(run: RunResult) -> list[tuple[str, str]]:
         facts.insert(2, ("cost", f"{counted(run.flushes_cost, 'flush', 'flushes')} undisturbed"))
     if run.live is not None:
         facts.insert(1, ("lives", live_words(run.live)))
+    if run.nested is not None:
+        facts[-3:-3] = nested_facts(run.nested)
     return [(name, printable(words)) for name, words in facts if words]
 
 
@@ -191,18 +199,18 @@ def _run_title(run: RunResult) -> Text:
 
 
 def _run_verdict(run: RunResult) -> Text:
-    broken = [name for name in property_names(run) if run.properties[name].violations]
+    broken, inconclusive = broken_names(run), inconclusive_checks(run)
     if broken:
         names = printable(", ".join(broken))
         verdict = Text(
             f"✗ violated: {names} ({counted(len(run.findings), 'kind')} of finding)", _RED
         )
-    elif run.inconclusive:
+    elif inconclusive:
         verdict = Text("? no violation seen, but not everything could be decided", _LOUD)
     else:
         verdict = Text("✓ every checked property held in every state explored", f"bold {_GREEN}")
-    if run.inconclusive:
-        verdict.append(f"\n? {counted(run.inconclusive, 'inconclusive check')}", _LOUD)
+    if inconclusive:
+        verdict.append(f"\n? {counted(inconclusive, 'inconclusive check')}", _LOUD)
     return verdict
 
 
@@ -243,6 +251,8 @@ def _sentence(sentence: str) -> Text:
 
 def _crash_in_words(finding: Finding) -> str:
     step = f", in {finding.step}" if finding.step else ""
+    if finding.first_cut is not None:
+        step += f", {first_cut_words(finding.first_cut)}"
     return printable(
         f"power cut at event {finding.cut:,}{step}; "
         f"seen in {counted(finding.states, 'explored state')}"

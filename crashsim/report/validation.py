@@ -11,6 +11,8 @@ from crashsim.campaigns.validation import (
     ValidationResult,
     broken_by_the_method,
 )
+from crashsim.report.counterexamples import counterexamples_markdown
+from crashsim.report.several_disks import split_markdown
 from crashsim.report.tables import PROPERTIES
 from crashsim.report.words import counted, printable
 
@@ -116,9 +118,13 @@ def _summary(result: ValidationResult) -> Text:
 
 
 def validation_markdown(result: ValidationResult) -> str:
-    """The verdict as a table, for docs/methods.md and job summaries."""
+    """The verdict as a table, and what breaks, for docs/ and job summaries."""
+    if result.split:
+        return split_markdown([result])
     lines = [
-        f"| {result.method} | claims | broken in the model | broken on real kernels |",
+        f"## {result.method}",
+        "",
+        "| | claims | broken in the model | broken on real kernels |",
         "|---|---|---|---|",
     ]
     for each in result.filesystems:
@@ -132,7 +138,9 @@ def validation_markdown(result: ValidationResult) -> str:
         explored = sum(run.states.explored for run in each.runs)
         real = _counts(kernel, explored) if each.runs else "–"
         lines.append(f"| {each.fs} | {', '.join(each.claims) or '–'} | {broken} | {real} |")
-    return "\n".join(lines) + "\n"
+    page = "\n".join(lines) + "\n"
+    found = counterexamples_markdown(result)
+    return f"{page}\n{found}" if found else page
 
 
 def _counts(broken: dict[str, int], of: int) -> str:

@@ -14,10 +14,13 @@ class Origin:
     :ivar promises: those that are in force; they become the first marks of the log.
     :ivar recovered: called with the guest that has mounted the disk and with what it found. It may
         change the filesystem; what it raises ends the recording.
+    :ivar explored: the recovery is what is recorded: the START mark comes before it, nothing is
+        synced between it and the first step, and nobody promises what it came to.
     """
 
     promises: Sequence[str]
     recovered: Callable[[Guest, Recovery], None]
+    explored: bool = False
 
 
 Enough = Callable[[str, LogWriter], bool]

@@ -18,13 +18,14 @@ from crashsim.faults.disturbances import (
     pauses_seconds,
     slow_down,
 )
+from crashsim.machines.crash_disks import make_filesystem, mount_fresh
 from crashsim.machines.failures import AgentError, MountFailed
 from crashsim.machines.filesystems import BadMountOption, Filesystem
-from crashsim.machines.protocol import CommandResult, Guest
+from crashsim.machines.protocol import CommandResult, Guest, KernelLog
 from crashsim.machines.tree import Tree
 from crashsim.workloads.guest_scripts import run_in
 from crashsim.workloads.marks import AFTERMATH, END, START, checked_promise, step_mark
-from crashsim.workloads.origin import Enough, Origin
+from crashsim.workloads.origin import Origin
 from crashsim.workloads.protocol import CommandNotStarted, Step, Workload, WorkloadFailed
 from crashsim.workloads.trouble import Trouble
 
@@ -33,6 +34,9 @@ ROOT = f"/mnt/{SLOT}"
 
 PREPARED = "prepare"
 """The name under which the promise is asked for that holds from START on."""
+
+RECOVERY = "recovery"
+"""The step that an explored recovery begins with (`Origin.explored`): the mount."""
 
 Promise = Callable[[str, Tree], str]
 """promise(name of a step, the tree after it) -> text of a mark that says what holds from then on.
@@ -70,14 +74,14 @@ class Session:
     """One recording under way, in a guest that has its crash disk."""
 
     guest: Guest
-    writer: LogWriter
+    writer: LogWriter | KernelLog
     workload: Workload
     filesystem: Filesystem
     disturbances: Sequence[Disturbance]
     promise: Promise | None
     clock: Clock
     origin: Origin | None
-    enough: Enough
+    enough: Callable[[str], bool]
     trouble: Trouble | None
 
     def record(self, progress: Progress) -> None:
@@ -85,9 +89,8 @@ class Session:
         steps = self.workload.steps
         progress("set-up", 0, len(steps))
         self._set_up()
-        if steps or self.origin is None:
-            self.writer.mark(START)
-        self._keep_promise(PREPARED)
+        if self.origin is None or not self.origin.explored:
+            self._begin()
         if steps:
             self._take_steps(progress)
         self.writer.mark(END)
@@ -97,6 +100,12 @@ class Session:
             self._sync()
         else:
             self._see_aftermath(self.trouble)
+
+    def _begin(self) -> None:
+        """Everything is durable: exploration starts here, and the workload's own promises."""
+        if self.workload.steps or self.origin is None:
+            self.writer.mark(START)
+        self._keep_promise(PREPARED)
 
     def _see_aftermath(self, trouble: Trouble) -> None:
         """What running programs see now may be on the disk, whether it was promised or not."""
@@ -121,14 +130,14 @@ class Session:
             progress(step.name, number, len(steps))
             if not self._take_step(number, step):
                 break
-            if self.enough(step.name, self.writer):
+            if self.enough(step.name):
                 break
             self.clock.sleep(pause)
 
     def _set_up(self) -> None:
         short_commit = find(self.disturbances, Kind.COMMIT) is not None
         if self.origin is None:
-            self.guest.format(SLOT, self.filesystem.fstype, self.filesystem.mkfs_argv)
+            make_filesystem(self.guest, self.filesystem, SLOT)
             self._mount(short_commit)
             self.workload.prepare(self.guest, ROOT)
         else:
@@ -138,11 +147,15 @@ class Session:
                 run_in(self.guest, _SET, setting.path, setting.value)
         if self.trouble is not None:
             self.trouble.fill(self.guest, ROOT, DISTURBANCE_DIRECTORY)
-        self._sync()
+        if self.origin is None or not self.origin.explored:
+            self._sync()
 
     def _recover(self, origin: Origin, short_commit: bool) -> None:
         for text in origin.promises:
             _mark_promise(self.writer, text)
+        if origin.explored:
+            self.writer.mark(START)
+            self.writer.mark(step_mark(RECOVERY))
         recovery = self.guest.recover(
             self.filesystem.mount(SLOT, short_commit=short_commit),
             exclude=EXCLUDE,
@@ -152,7 +165,7 @@ class Session:
 
     def _mount(self, short_commit: bool) -> None:
         try:
-            self.guest.mount(self.filesystem.mount(SLOT, short_commit=short_commit))
+            mount_fresh(self.guest, self.filesystem.mount(SLOT, short_commit=short_commit))
         except MountFailed as error:
             if not self.filesystem.mount_options:
                 raise
@@ -211,8 +224,10 @@ class Session:
         Twice, since the first sync of a log-structured or copy-on-write filesystem may itself leave
         work behind (freed space to give back) that only the next one writes.
         """
+        inside = (each.at for each in self.filesystem.mount(SLOT).then)
+        roots = [ROOT, *inside]
         for _ in range(2):
-            run_in(self.guest, 'sync -f "$1"', ROOT)
+            run_in(self.guest, 'sync -f "$@"', *roots)
         seen = -1
         deadline = self.clock.monotonic() + _QUIET_SECONDS_MAX
         while seen != self.writer.event_count and self.clock.monotonic() < deadline:
@@ -223,5 +238,5 @@ class Session:
 _SET = 'for file in $1; do printf %s "$2" >"$file"; done'
 
 
-def _mark_promise(writer: LogWriter, text: str) -> None:
+def _mark_promise(writer: LogWriter | KernelLog, text: str) -> None:
     writer.mark(checked_promise(text))

@@ -13,6 +13,7 @@ from crashsim.disk.image import IllegalState, ImageIndex
 from crashsim.disk.profile import PROFILES, DeviceProfile
 from crashsim.disk.request import PAGE_BYTES, Operation, Request
 from crashsim.disk.state import CrashState, TornWrite
+from crashsim.disk.survivor import write_image
 from tests.support.disk_histories import (
     DISK_BYTES,
     DISK_SECTORS,
@@ -183,3 +184,51 @@ def _sectors(request: Request) -> range:
 def _pages_given_data(history: History) -> set[int]:
     writes = (each for each in history.requests if each.operation is Operation.WRITE)
     return set(np.unique([each // 8 for write in writes for each in _sectors(write)]).tolist())
+
+
+@settings(deadline=None)
+@given(st.data(), histories(), histories(), bases)
+def test_a_nested_state_is_what_the_first_cut_left_and_what_the_second_kept(
+    data: st.DataObject, first: History, second: History, base: bytes | None
+) -> None:
+    """What the first cut lost stays lost, and what it kept can never be lost any more."""
+    began = base or bytes(DISK_BYTES)
+    with tempfile.TemporaryDirectory() as directory, first.record(Path(directory)) as log:
+        index = ImageIndex(log, base=_base_file(directory, base))
+        first_cut = data.draw(states(first))
+        survivor = Path(directory, "survivor.img")
+        write_image(index, first_cut, survivor)
+        left = first.image(first_cut, SECTOR, began)
+        with second.record(Path(directory, "second")) as later:
+            nested = ImageIndex(later, base=survivor)
+            second_cut = data.draw(states(second))
+            nested.check_legal(second_cut)
+            assert nested.read(second_cut, 0, DISK_BYTES) == second.image(second_cut, SECTOR, left)
+            everything = CrashState.make(len(second.events), second.pending(len(second.events)))
+            kept = nested.read(everything, 0, DISK_BYTES)
+            assert kept == second.image(everything, SECTOR, left)
+
+
+@settings(deadline=None)
+@given(st.data(), histories(), st.lists(requests(), max_size=6))
+def test_pages_that_a_recovery_changed(
+    data: st.DataObject, history: History, guest: list[Request]
+) -> None:
+    with tempfile.TemporaryDirectory() as directory, history.record(Path(directory)) as log:
+        disk = CrashStateDisk(ImageIndex(log))
+        state = data.draw(states(history))
+        before = history.image(state, SECTOR)
+        disk.show(state)
+        after = bytearray(before)
+        for request in guest:
+            disk.perform(request)
+            if request.changes_media:
+                written = request.data or bytes(request.length_bytes)
+                after[request.offset_bytes : request.offset_bytes + len(written)] = written
+        changed = {at // PAGE_BYTES for at in range(DISK_BYTES) if before[at] != after[at]}
+        assert bool(disk.pages_changed()) == bool(changed)
+        # A run of writes that does not begin with a page counts in pieces of a page from there.
+        assert len(changed) / 2 <= disk.pages_changed() <= 2 * len(changed)
+        disk.show(state)
+        assert disk.pages_changed() == 0
+        disk.close()

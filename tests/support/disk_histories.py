@@ -4,7 +4,7 @@ The model shares nothing with crashsim.disk but the types of requests and states
 Python lists into a bytearray, so that it can be read and believed.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,9 +43,13 @@ Event = Submit | Complete | Mark
 
 @dataclass
 class History:
-    """A list of events, and the requests among them."""
+    """A list of events, and the requests among them.
+
+    :ivar disks: of how many disks; each has DISK_BYTES, one after the other.
+    """
 
     events: list[Event] = field(default_factory=list)
+    disks: int = 1
 
     @property
     def requests(self) -> list[Request]:
@@ -54,7 +58,7 @@ class History:
 
     def record(self, directory: Path) -> Log:
         """Write it with the real writer, and read it back."""
-        with LogWriter(directory, DISK_BYTES) as writer:
+        with LogWriter(directory, DISK_BYTES * self.disks, self.disks) as writer:
             for event in self.events:
                 match event:
                     case Submit(request):
@@ -78,10 +82,12 @@ class History:
                 continue
             if self.requests[number].fua or not volatile_cache:
                 return True
-            # Some FLUSH that arrived after this completion and that has succeeded?
+            # Some FLUSH of its disk that arrived after this completion and that has succeeded?
+            disk = self.requests[number].offset_bytes // DISK_BYTES
             for flush, request in enumerate(self.requests):
                 if (
                     request.operation is Operation.FLUSH
+                    and request.offset_bytes == disk * DISK_BYTES
                     and self.submitted_at(flush) > at
                     and Complete(flush, 0) in happened
                 ):
@@ -98,9 +104,9 @@ class History:
             and not self.durable(number, cut, volatile_cache)
         ]
 
-    def image(self, state: CrashState, unit: int, base: bytes = bytes(DISK_BYTES)) -> bytes:
+    def image(self, state: CrashState, unit: int, base: bytes = b"") -> bytes:
         """The disk that a state stands for, by writing everything kept, in order."""
-        disk = bytearray(base)
+        disk = bytearray(base or DISK_BYTES * self.disks)
         torn = {each.write: each.kept_units for each in state.torn}
         for number, request in enumerate(self.requests):
             if not request.changes_media or self.submitted_at(number) >= state.cut:
@@ -152,15 +158,19 @@ def requests(draw: st.DrawFn) -> Request:
 
 
 @st.composite
-def histories(draw: st.DrawFn, maximum_events: int = 30) -> History:
+def histories(draw: st.DrawFn, maximum_events: int = 30, disks: int = 1) -> History:
     """Requests that arrive and end in any order, some never, some with an error."""
-    history = History()
+    history = History(disks=disks)
     in_flight: list[int] = []
     submitted = 0
     for _ in range(draw(st.integers(0, maximum_events))):
         action = draw(st.sampled_from(["submit", "complete", "complete", "mark"]))
         if action == "submit" or (action == "complete" and not in_flight):
-            history.events.append(Submit(draw(requests())))
+            request = draw(requests())
+            place = draw(st.integers(0, disks - 1)) * DISK_BYTES if disks > 1 else 0
+            history.events.append(
+                Submit(replace(request, offset_bytes=request.offset_bytes + place))
+            )
             in_flight.append(submitted)
             submitted += 1
         elif action == "complete":

@@ -85,7 +85,7 @@ class FirstSyncForgotten(PairedSyncfs):
 
     def publishing(self, phase: Phase, files: Sequence[StagedFile]) -> None:
         """What appears now may be anything."""
-        self._names_unsynced = True
+        self._names_unsynced |= self._content_unsynced
 
 
 class SecondSyncForgotten(PairedSyncfs):

@@ -95,8 +95,12 @@ RUN = {
         {"id": 1, "op": "hello", "arguments": []},
         {"id": 1, "op": "hello", "arguments": {"more": 1}},
         {"id": 1, "op": "clock", "arguments": {"seconds": "now"}},
-        {"id": 1, "op": "mount", "arguments": {"slot": True, "fstype": "x", "options": ""}},
-        {"id": 1, "op": "mount", "arguments": {"slot": 99, "fstype": "x", "options": ""}},
+        {
+            "id": 1,
+            "op": "mount",
+            "arguments": {"slot": True, "fstype": "x", "options": "", "at": ""},
+        },
+        {"id": 1, "op": "mount", "arguments": {"slot": 99, "fstype": "x", "options": "", "at": ""}},
         {"id": 1, "op": "run", "arguments": {**RUN, "argv": []}},
         {"id": 1, "op": "run", "arguments": {**RUN, "argv": ["true", 1]}},
         {"id": 1, "op": "run", "arguments": {**RUN, "argv": ["a\0b"]}},
@@ -155,11 +159,39 @@ def test_a_root_that_cannot_be_listed_is_a_failed_recovery_and_unmounted(
     options = {"exclude": [], "collect": [""], "forget": False}
 
     answer = OPERATIONS["recover"].perform(
-        agent, {"slot": 0, "fstype": "xfs", "options": "", **options}
+        agent, {"slot": 0, "fstype": "xfs", "options": "", "at": "", "then": [], **options}
     )
 
     assert (answer["rows"], answer["errno"]) == (None, errno.EUCLEAN)
     assert calls == ["mount", "unmount"]
+
+
+def test_what_is_mounted_inside_fails_with_all_of_it_and_gets_no_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[tuple[object, ...]] = []
+
+    def mount(*arguments: object) -> None:
+        calls.append(arguments)
+        if arguments[0] == "/dev/vdc":
+            raise OSError(errno.EUCLEAN, "Structure needs cleaning")
+
+    monkeypatch.setattr(mounts, "mount", mount)
+    monkeypatch.setattr(mounts, "unmount", lambda *arguments: calls.append(arguments))
+    agent = Agent(QuietLog(), lambda *_: None, set())  # type: ignore[arg-type]
+    inner = {"slot": 1, "fstype": "xfs", "options": "", "at": "/mnt/0/objects"}
+    options = {"exclude": [], "collect": [""], "forget": False}
+
+    answer = OPERATIONS["recover"].perform(
+        agent, {"slot": 0, "fstype": "xfs", "options": "", "at": "", "then": [inner], **options}
+    )
+
+    assert (answer["rows"], answer["errno"]) == (None, errno.EUCLEAN)
+    assert calls == [
+        ("/dev/vdb", "/mnt/0", "xfs", "", True),
+        ("/dev/vdc", "/mnt/0/objects", "xfs", "", False),
+        ("/mnt/0",),
+    ]
 
 
 def test_a_wrong_type_is_refused_for_every_argument_of_every_operation() -> None:

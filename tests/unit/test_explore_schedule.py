@@ -53,6 +53,16 @@ def test_a_small_budget_is_spread_over_a_long_log_and_all_strategies(seed: int) 
     assert not schedule.exhausted
 
 
+def test_a_short_part_to_dwell_on_gets_half_of_the_states() -> None:
+    timeline = long_timeline(2000, 12)
+    cuts = meaningful_cuts(timeline)
+    states = list(Schedule(timeline, cuts, 512, 0, 300, early_end=500))
+    early = sum(state.cut <= 500 for state in states)
+    assert 120 <= early <= 180
+    tenths, _ = np.histogram([state.cut for state in states], 10, (0, timeline.end))
+    assert tenths[1:].min() >= 7, "the rest is spread over all the rest"
+
+
 def test_other_seeds_sample_other_states() -> None:
     timeline = long_timeline(500, 6)
     one, other = set(scheduled(timeline, 200, 1)[1]), set(scheduled(timeline, 200, 2)[1])

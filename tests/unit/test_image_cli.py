@@ -17,6 +17,8 @@ runner = CliRunner()
 @pytest.fixture(autouse=True)
 def cache_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CRASHSIM_CACHE_DIR", str(tmp_path / "cache"))
+    # Whatever daemon this host has, it keeps its images.
+    monkeypatch.setattr("crashsim.cli.image.remove_container_images", lambda: 0)
     return tmp_path / "cache"
 
 
@@ -85,3 +87,15 @@ def test_rm_of_nothing_in_particular_removes_nothing(arguments: list[str]) -> No
 def test_every_command_helps_with_an_example(command: str) -> None:
     result = runner.invoke(image_app, [command, "--help"], catch_exceptions=False)
     assert f"crashsim image {command}" in result.stdout
+
+
+@pytest.mark.parametrize(("arguments", "told"), [(["--all"], True), (["{first}"], False)])
+def test_only_all_takes_the_docker_daemons_image(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: bool
+) -> None:
+    first = install_image()
+    monkeypatch.setattr("crashsim.cli.image.remove_container_images", lambda: 1)
+    arguments = [each.format(first=first) for each in arguments]
+
+    result = runner.invoke(image_app, ["rm", *arguments], catch_exceptions=False)
+    assert ("from the Docker daemon" in result.stdout) is told

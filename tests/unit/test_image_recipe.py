@@ -34,7 +34,7 @@ def test_every_recipe_that_comes_with_crashsim_can_be_read() -> None:
 
 
 def test_no_recipe_or_script_names_a_mirror() -> None:
-    for path in vm_images_directory().iterdir():
+    for path in filter(Path.is_file, vm_images_directory().rglob("*")):
         assert "://" not in path.read_text()
 
 

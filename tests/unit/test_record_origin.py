@@ -18,7 +18,7 @@ from crashsim.workloads.marks import END, FAILED, START, step_mark
 from crashsim.workloads.origin import Enough, Origin
 from crashsim.workloads.protocol import Step
 from crashsim.workloads.record import record
-from crashsim.workloads.session import Clock
+from crashsim.workloads.session import RECOVERY, Clock
 from tests.support.scripted_guest import ScriptedGuest, ScriptedMachine
 
 BASE = b"base" * 1024
@@ -141,3 +141,29 @@ def test_no_step_is_taken_after_enough(tmp_path: Path) -> None:
 
     assert [name for name, _ in asked] == ["one", "two"]
     assert marks[-3:] == [step_mark("two"), "two holds", END]
+
+
+def test_an_explored_recovery_is_part_of_what_is_explored(tmp_path: Path) -> None:
+    guest = RecoveringGuest()
+    marks = make_recording(
+        guest,
+        tmp_path / "r",
+        Origin(["old", "older"], lambda *_: None, explored=True),
+        [Step("gc", ("true",))],
+    )
+
+    expected = ["old", "older", START, step_mark(RECOVERY), step_mark("gc"), "gc holds", END]
+    assert marks == expected
+    with Log.open(tmp_path / "r") as log:
+        assert log.marks[2].position < log.requests.submitted_at[0] < log.marks[4].position
+    names = guest.names()
+    assert names[names.index("recover") + 1] == "run", "and nothing is synced before gc"
+    assert guest.calls[names.index("run")][1][0] == ("true",)
+
+
+def test_an_explored_recovery_may_be_the_mount_alone(tmp_path: Path) -> None:
+    marks = make_recording(
+        RecoveringGuest(), tmp_path / "r", Origin(["old"], lambda *_: None, explored=True)
+    )
+
+    assert marks == ["old", START, step_mark(RECOVERY), END]

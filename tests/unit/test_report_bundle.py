@@ -12,6 +12,7 @@ import pytest
 import xxhash
 import zstandard
 
+from crashsim.campaigns.results import FirstCut
 from crashsim.errors import UsageError
 from crashsim.report.bundle import (
     Bundle,
@@ -390,3 +391,26 @@ def test_a_hostile_payload_is_refused(bundle_path: Path, archive: bytes, message
 
     outside = sorted(p.name for p in bundle_path.parent.iterdir())
     assert outside == ["changed.crashsim", "one.crashsim", "out", "recording"]
+
+
+def test_a_nested_finding_comes_with_its_first_cut_and_its_base(
+    tmp_path: Path, recording: Path
+) -> None:
+    (recording / "base.img").write_bytes(bytes(8192) + b"left by the first cut")
+    told = finding(id="nested-durable-lost", first_cut=FirstCut(812, "gc", [4], []))
+    path = tmp_path / "nested.crashsim"
+    write_bundle(path, told, recording, ORACLE)
+
+    opened = unpacked(path)
+
+    assert opened.finding.first_cut == FirstCut(812, "gc", [4], [])
+    assert (opened.recording / "base.img").read_bytes()[8192:] == b"left by the first cut"
+
+
+def test_a_first_cut_that_makes_no_sense_is_refused(tmp_path: Path, recording: Path) -> None:
+    told = finding(first_cut=FirstCut(-1, "gc", [], []))
+    path = tmp_path / "nested.crashsim"
+    write_bundle(path, told, recording, ORACLE)
+
+    with pytest.raises(BundleDamaged, match="out of range"):
+        unpacked(path)

@@ -15,6 +15,7 @@ import pytest
 from crashsim.errors import UsageError
 from crashsim.machines.docker import DockerMachine
 from crashsim.machines.docker_daemon import LABEL, client, owner_label, reap
+from crashsim.machines.docker_image import IMAGE_LABEL, remove_container_images
 from crashsim.machines.failures import Cause, GuestDied
 from crashsim.machines.qemu_guest import QemuGuest
 from crashsim.machines.select import choose_machine
@@ -204,7 +205,7 @@ def test_a_run_in_containers_finds_the_fault_of_the_example(
     command += ["--payload", str(EXAMPLE), "--check", "config-check", "--out", str(tmp_path)]
 
     done = subprocess.run(
-        [*command, "--states", "60", "--", "config-write", "--naive"],
+        [*command, "--states", "40", "--", "config-write", "--naive"],
         capture_output=True,
         text=True,
         timeout=280,
@@ -212,4 +213,16 @@ def test_a_run_in_containers_finds_the_fault_of_the_example(
     )
 
     assert done.returncode == 1, done.stdout + done.stderr
+    assert everything() == before
+
+
+def test_image_rm_all_takes_the_daemons_image_too(machine: DockerMachine) -> None:
+    """The last one here: whoever comes next builds it again."""
+    before = everything()
+    ours = {"label": IMAGE_LABEL}
+    assert client().images.list(filters=ours)
+
+    assert remove_container_images() >= 1
+    assert not client().images.list(filters=ours)
+    assert remove_container_images() == 0
     assert everything() == before

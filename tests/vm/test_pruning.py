@@ -6,7 +6,7 @@ import pytest
 
 from crashsim.campaigns.explaining import Snapshots
 from crashsim.campaigns.options import RunOptions, no_progress
-from crashsim.campaigns.run import open_target, record_target
+from crashsim.campaigns.recording import open_target, record_target
 from crashsim.campaigns.targets import CommandChoice, choose_target
 from crashsim.explore.engine import LocalEngine
 from crashsim.explore.exploring import Budget, explore
@@ -22,7 +22,7 @@ STATES = 60
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("fs", ["ext4", "xfs", "btrfs"])
+@pytest.mark.parametrize("fs", ["ext4", "xfs", "btrfs", "xfs+objects", "xfs+log"])
 def test_pruned_and_unpruned_runs_agree_state_by_state(
     machine: QemuMachine, tmp_path: Path, fs: str
 ) -> None:

@@ -62,22 +62,40 @@ def parse_options(options: str) -> tuple[int, str]:
     return flags, ",".join(rest)
 
 
-def mount(source: str, target: str, fstype: str, options: str) -> None:
-    """mount(2). Raises OSError."""
+def mount(source: str, target: str, fstype: str, options: str, makes_target: bool = True) -> None:
+    """mount(2). Raises OSError.
+
+    :param makes_target: whether the directory is made if it is missing: never one that is a part of
+        what is tested.
+    """
     flags, data = parse_options(options)
     if fstype == "btrfs":
         forget_btrfs_devices()
-    os.makedirs(target, exist_ok=True)
+    if makes_target:
+        os.makedirs(target, exist_ok=True)
     arguments = [os.fsencode(text) for text in (source, target, fstype)]
     if _library.mount(*arguments, ctypes.c_ulong(flags), os.fsencode(data) or None) != 0:
         _raise(target)
 
 
 def unmount(target: str) -> None:
-    """umount2(2), and forget what the kernel keeps of unmounted btrfs devices. Raises OSError."""
+    """umount2(2), of what is mounted inside of it before, and forget what the kernel keeps of
+    unmounted btrfs devices. Raises OSError."""
     if _library.umount2(os.fsencode(target), 0) != 0:
-        _raise(target)
+        inner = mounts_inside(target) if ctypes.get_errno() == errno.EBUSY else []
+        if not inner:
+            _raise(target)
+        for each in [*inner, target]:
+            if _library.umount2(os.fsencode(each), 0) != 0:
+                _raise(each)
     forget_btrfs_devices()
+
+
+def mounts_inside(target: str, table: str = "/proc/self/mounts") -> list[str]:
+    """What is mounted below a directory, the last one first (proc_pid_mounts(5))."""
+    with open(table, encoding="utf-8", errors="surrogateescape") as lines:
+        points = [line.split(" ")[1] for line in lines]
+    return [point for point in reversed(points) if point.startswith(target + "/")]
 
 
 def forget_btrfs_devices() -> None:

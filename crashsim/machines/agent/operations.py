@@ -82,12 +82,13 @@ def _write_file(agent: Agent, arguments: Arguments) -> dict[str, Any]:
 
 
 def _mount(agent: Agent, arguments: Arguments) -> dict[str, Any]:
-    slot = arguments["slot"]
+    slot, at = arguments["slot"], from_wire(arguments["at"])
     mounts.mount(
         mounts.device_path(slot),
-        mounts.mount_point(slot),
+        at or mounts.mount_point(slot),
         from_wire(arguments["fstype"]),
         from_wire(arguments["options"]),
+        not at,
     )
     return {}
 
@@ -117,14 +118,22 @@ def _recover(agent: Agent, arguments: Arguments) -> dict[str, Any]:
     agent.log.forward()
     rows = None
     failure = 0
+    inner = [check_arguments(each, _MOUNT_ARGUMENTS) for each in arguments["then"]]
+    target = mounts.mount_point(arguments["slot"])
     started = time.monotonic()
     try:
         _mount(agent, arguments)
     except OSError as error:
         failure = error.errno or 0
+    else:
+        try:
+            for each in inner:
+                _mount(agent, each)
+        except OSError as error:
+            failure = error.errno or 0
+            mounts.unmount(target)
     mounted = time.monotonic()
     if not failure:
-        target = mounts.mount_point(arguments["slot"])
         try:
             rows = _rows(agent, os.fsencode(target), arguments)
         except OSError as error:
@@ -154,7 +163,7 @@ def _calm(agent: Agent, arguments: Arguments) -> dict[str, Any]:
 
 
 _TREE_ARGUMENTS = {"exclude": list, "collect": list, "forget": bool}
-_MOUNT_ARGUMENTS = {"slot": int, "fstype": str, "options": str}
+_MOUNT_ARGUMENTS = {"slot": int, "fstype": str, "options": str, "at": str}
 
 OPERATIONS: Mapping[str, Operation] = {
     "hello": Operation(_hello, {}),
@@ -165,7 +174,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "mount": Operation(_mount, _MOUNT_ARGUMENTS),
     "unmount": Operation(_unmount, {"slot": int}),
     "tree": Operation(_tree, {"root": str, **_TREE_ARGUMENTS}),
-    "recover": Operation(_recover, {**_MOUNT_ARGUMENTS, **_TREE_ARGUMENTS}),
+    "recover": Operation(_recover, {**_MOUNT_ARGUMENTS, "then": list, **_TREE_ARGUMENTS}),
     "disturb": Operation(_disturb, {"specification": dict}),
     "calm": Operation(_calm, {}),
 }
