@@ -16,8 +16,8 @@ from impl.index_trees import CachedTree
 from impl.worktree import WorkTree
 
 if TYPE_CHECKING:
+    from impl.durability.staged import Staged
     from impl.repository import Repository
-    from impl.transaction import Staged
 
 DEFAULT_VERSION = 2
 

@@ -14,7 +14,6 @@ until a reboot, and whoever stores the same content next would take them for sto
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
 from impl.appends import Appends
 from impl.durability.components import (
@@ -35,26 +34,8 @@ from impl.durability.names import (
 )
 from impl.durability.policy import Policy
 from impl.durability.port import Bytes, Port, write_all
+from impl.durability.staged import Staged
 from impl.errors import SyncFailed
-
-
-class Staged(NamedTuple):
-    """One file on its way: under its temporary name, its descriptor open until it is staged.
-
-    :ivar component: what kind of file it is: decides whether the policy wants it synced.
-    :ivar temporary: its path now (a `.lock` for what git locks: index, refs, midx).
-    :ivar final: its path once it is published.
-    :ivar descriptor: open for writing; the transaction syncs and closes it when it is staged.
-    :ivar bulk: one of many of its kind (git's object transactions); False for what git writes
-        outside of them: commit objects, tags.
-    """
-
-    component: Component
-    temporary: str
-    final: str
-    descriptor: int
-    publication: Publication
-    bulk: bool = True
 
 
 class RepoTransaction:

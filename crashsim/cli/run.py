@@ -6,14 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from crashsim.campaigns.cut_at import parse_cut_at
 from crashsim.campaigns.fewer_steps import FewerSteps, fewer_steps
-from crashsim.campaigns.live_run import LiveOptions, run_live
+from crashsim.campaigns.live_run import run_live
 from crashsim.campaigns.needed_syncs import needed_syncs
-from crashsim.campaigns.options import NestedOptions, RunOptions
+from crashsim.campaigns.options import RunOptions
 from crashsim.campaigns.results import RunResult
 from crashsim.campaigns.run import run_campaign
-from crashsim.campaigns.targets import CONTAINER_TARGET, CommandChoice, Target, choose_target
+from crashsim.campaigns.targets import CommandChoice
 from crashsim.cli.arguments import (
     DEFAULT_OUT,
     EXIT_INCONCLUSIVE,
@@ -33,6 +32,7 @@ from crashsim.cli.arguments import (
     read_states,
 )
 from crashsim.cli.output import stderr, stdout, watching, write_json
+from crashsim.cli.run_options import check_together, live_options, nested_options, read_target
 from crashsim.disk.profile import parse_profile
 from crashsim.errors import UsageError
 from crashsim.faults.disturbances import parse_disturbances
@@ -167,9 +167,9 @@ def run(
         raise UsageError(f"unknown engine {engine!r}: crashsim has local")
     if fs is not None and len(fs) != 1:
         raise UsageError("run takes one --fs; for several, use crashsim matrix")
-    live = _live_options(cut, cuts, cut_at, sequence)
-    nested = _nested_options(depth, recoveries, nested_states, recover)
-    _check_together(
+    live = live_options(cut, cuts, cut_at, sequence)
+    nested = nested_options(depth, recoveries, nested_states, recover)
+    check_together(
         live=bool(live), fault=bool(fault), nested=bool(nested), again=shrink_steps or necessity
     )
     filesystem = parse_filesystem((fs or ["ext4"])[0])
@@ -194,7 +194,7 @@ def run(
         explain=fault is None,
         nested=nested,
     )
-    chosen = _target(
+    chosen = read_target(
         target,
         workload,
         command,
@@ -242,48 +242,6 @@ def run(
 run.__doc__ = f"{run.__doc__}\n{EXAMPLES}"
 
 
-def _live_options(cut: str, cuts: int, cut_at: str, sequence: str) -> LiveOptions | None:
-    """What `--cut live` asks for; None for `--cut replay`."""
-    if cut == "live":
-        return LiveOptions(cuts, parse_cut_at(cut_at), sequence)
-    if cut != "replay":
-        raise UsageError(f"unknown --cut {cut!r}: take replay or live")
-    if cut_at != "moment":
-        raise UsageError("--cut-at goes with --cut live")
-    return None
-
-
-def _check_together(*, live: bool, fault: bool, nested: bool, again: bool) -> None:
-    """Refuse ways of recording that do not go together.
-
-    :param again: the workload is to be recorded again, with fewer steps or syncs.
-    """
-    if (live or fault) and again:
-        raise UsageError("--shrink-steps and --necessity go with --cut replay, and without --fault")
-    if live and fault:
-        raise UsageError("--fault goes with --cut replay")
-    if nested and (live or fault or again):
-        raise UsageError(
-            "--depth 2 goes with --cut replay, without --fault, --shrink-steps and --necessity"
-        )
-
-
-def _nested_options(
-    depth: str, recoveries: int, states: str, recover: str | None
-) -> NestedOptions | None:
-    """What `--depth 2` asks for; None for `--depth 1`."""
-    if depth not in ("1", "2"):
-        raise UsageError(
-            f"--depth takes 1 (cut the workload) or 2 (its recoveries, too), not {depth!r}"
-        )
-    nested = NestedOptions(read_states(states, "--nested-states"), recoveries)
-    if depth == "2":
-        return nested
-    if recover is not None:
-        raise UsageError("--recover goes with --depth 2: it is the recovery that is cut")
-    return None
-
-
 def _exit_code(result: RunResult) -> int:
     reboot = result.fault
     counted = [*result.properties.values()]
@@ -306,23 +264,3 @@ def _print_fewer(fewer: FewerSteps, tables: Console) -> None:
     )
     if fewer.outcome is not None:
         tables.print(render_run(publish(fewer.outcome)))
-
-
-def _target(
-    target: str | None,
-    workload: Path | None,
-    command: list[str] | None,
-    choice: CommandChoice,
-    options: TargetOptions,
-) -> Target:
-    given = [
-        name
-        for name, value in (("--target", target), ("--workload", workload), ("a command", command))
-        # Of a container, the words after -- are arguments.
-        if value and not (target == CONTAINER_TARGET and value is command)
-    ]
-    if len(given) > 1:
-        raise UsageError(
-            f"give one of --target, --workload and a command, not {' and '.join(given)}"
-        )
-    return choose_target(target, workload, command, choice, options)

@@ -9,7 +9,8 @@ from typing import BinaryIO, Self
 import numpy as np
 
 from crashsim.disk.log_format import DATA_NAME, EVENTS_NAME, NEVER
-from crashsim.disk.log_reader import LogDamaged, LogMark, LogReader, Requests, open_log_file
+from crashsim.disk.log_parts import LogMark, Requests
+from crashsim.disk.log_reader import LogDamaged, LogReader, open_log_file
 from crashsim.disk.log_writer import LogWriter, RecordingDiskFull, RecordingFailed
 from crashsim.disk.request import Operation, Request
 from crashsim.errors import InfrastructureError

@@ -1,4 +1,4 @@
-"""The inside of the simulated operating system: inodes, the way from a path to one, the log."""
+"""The inside of the simulated operating system: the way from a path to an inode, the log."""
 
 import errno
 import os
@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from crashsim.model.inodes import FIRST_DEVICE, Found, Inode
 from crashsim.model.operations import Log, Operation
 from crashsim.model.tree import ROOT_INODE, Directory, File, Node, Symlink, Tree, digest_of
 
@@ -13,9 +14,6 @@ PATH_BYTES_LIMIT = 4096
 NAME_BYTES_LIMIT = 255
 SYMLINK_HOPS_LIMIT = 40
 """path_resolution(7); Linux's MAXSYMLINKS."""
-
-FIRST_DEVICE = 1
-"""`st_dev` of the filesystem that the root is on."""
 
 CLOCK_START_NS = 1_600_000_000 * 10**9
 CLOCK_STEP_NS = 1_000_000
@@ -26,59 +24,6 @@ def failure(number: int, path: str | None = None) -> OSError:
     if path is None:
         return OSError(number, os.strerror(number))
     return OSError(number, os.strerror(number), path)
-
-
-@dataclass(slots=True)
-class Inode:
-    """A file, directory or symbolic link. Exactly one of the three contents is there.
-
-    :ivar mode: permission bits.
-    :ivar device: of the filesystem that it is on: of the directory that it has a name in.
-    :ivar was_emptied: truncated to nothing, and no descriptor closed since.
-    :ivar dirty_since: the first write that no sync has made durable yet; None: there is none.
-    """
-
-    number: int
-    mode: int
-    device: int = FIRST_DEVICE
-    links: int = 0
-    content: bytearray | None = None
-    entries: dict[str, int] | None = None
-    target: str | None = None
-    parent: int = ROOT_INODE
-    descriptors: int = 0
-    was_emptied: bool = False
-    dirty_since: int | None = None
-    access_ns: int = 0
-    modification_ns: int = 0
-    change_ns: int = 0
-
-    def node(self) -> Node:
-        """What it is now, as part of a tree."""
-        if self.content is not None:
-            return File(bytes(self.content), self.mode)
-        return Directory(self.mode) if self.target is None else Symlink(self.target)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Where a path leads.
-
-    :ivar directory: the directory that the last name is in.
-    :ivar name: the last name; `.`, `..` or `/` where the path ends in one of those.
-    :ivar inode: what is there, or None.
-    :ivar slash: the path ends with a slash: it has to be a directory.
-    """
-
-    directory: Inode
-    name: str
-    inode: Inode | None
-    slash: bool
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the last name is a name, not `.`, `..` or `/`."""
-        return self.name not in (".", "..", "/")
 
 
 @dataclass

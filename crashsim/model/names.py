@@ -4,7 +4,8 @@ import errno
 import os
 from collections.abc import Sequence
 
-from crashsim.model.machine import PATH_BYTES_LIMIT, Found, Inode, Machine, failure
+from crashsim.model.inodes import Found, Inode
+from crashsim.model.machine import PATH_BYTES_LIMIT, Machine, failure
 from crashsim.model.operations import Entry, Slot
 
 

@@ -4,7 +4,8 @@ import errno
 import os
 from dataclasses import dataclass, field
 
-from crashsim.model.machine import Found, Inode, failure
+from crashsim.model.inodes import Found, Inode
+from crashsim.model.machine import failure
 from crashsim.model.names import NameCalls
 from crashsim.model.operations import (
     ChangeMode,

@@ -1,9 +1,9 @@
 """The programs under test as one tar archive, packed the same way every time and unpacked warily.
 
 A payload only ever runs in a guest. On the host it is a directory of bytes, and unpacking it must
-not write anywhere else: `tarfile`'s own "data" filter is the second line of defence, after checks
-that do not depend on resolving paths through what was unpacked before (where that filter has had
-holes: CVE-2025-4517 and its siblings).
+not write anywhere else: `tarfile`'s own "data" filter, where Python has it (3.11.4, PEP 706), is
+the second line of defence, after checks that do not depend on resolving paths through what was
+unpacked before (where that filter has had holes: CVE-2025-4517 and its siblings).
 """
 
 import os
@@ -59,6 +59,8 @@ def unpack_payload(archive_path: Path, directory: Path) -> None:
     total_bytes = count = 0
     try:
         with tarfile.open(archive_path, "r:") as archive:
+            # As an attribute, since Debian 12's Python (3.11.2) has neither filter nor parameter.
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             for member in archive:
                 _check(member)
                 name = PurePosixPath(member.name)
@@ -70,7 +72,8 @@ def unpack_payload(archive_path: Path, directory: Path) -> None:
                 total_bytes += member.size
                 if count > _MEMBERS_LIMIT or total_bytes > _TOTAL_LIMIT_BYTES:
                     raise PayloadRejected("the payload is too large")
-                archive.extract(member, directory, set_attrs=True, filter="data")
+                _disarm(member)
+                archive.extract(member, directory)
     except (tarfile.TarError, ValueError, EOFError) as error:
         raise PayloadRejected(f"the payload is not a whole tar archive: {error}") from error
     except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
@@ -88,6 +91,12 @@ def _check(member: tarfile.TarInfo) -> None:
             f"the payload's link {member.name!r} points out of the payload, to "
             f"{member.linkname!r}; make it relative, or copy the file"
         )
+
+
+def _disarm(member: tarfile.TarInfo) -> None:
+    """What is unpacked belongs to the caller, who may write it; nobody else may, nor become him."""
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    member.mode = member.mode & 0o755 | (0o700 if member.isdir() else 0o600)
 
 
 def _stays_inside(link: PurePosixPath, target: PurePosixPath) -> bool:

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from impl.durability.components import Component
 from impl.durability.port import write_all
+from impl.durability.staged import Staged
 from impl.errors import StoreError
 from impl.objects.bitmap_walk import Reachable, bitmap_file
 from impl.objects.midx import encode_midx
 from impl.objects.midx_build import IndexedPack, choose_entries, pseudo_pack_order
 from impl.objects.packs import MIDX_NAME, PackStore
 from impl.objects.walk import Read
-from impl.transaction import RepoTransaction, Staged
+from impl.transaction import RepoTransaction
 
 
 class NothingToIndex(StoreError):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from impl.durability.components import Component
 from impl.durability.names import Publication
 from impl.durability.port import Bytes, write_all
+from impl.durability.staged import Staged
 from impl.objects.hashes import HashAlgorithm
 from impl.objects.idx import PackedEntry, encode_index
 from impl.objects.pack_format import TYPE_NUMBERS
 from impl.objects.pack_write import PackWriter
 from impl.objects.rev import encode_reverse_index
-from impl.transaction import RepoTransaction, Staged
+from impl.transaction import RepoTransaction
 
 if TYPE_CHECKING:  # What plans a pack is not needed by those who receive one.
     from impl.objects.pack_plan import Placement

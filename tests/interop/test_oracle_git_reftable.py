@@ -30,7 +30,7 @@ FORMATS = ("sha1", "sha256")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("reftable")
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(root, filter="data")
+        archive.extractall(root)
     return root
 
 

@@ -21,7 +21,7 @@ from crashsim.report.bundle import (
     read_bundle,
     write_bundle,
 )
-from crashsim.report.payload import PayloadRejected
+from crashsim.report.payload import PayloadRejected, unpack_payload
 from tests.support.report_samples import finding, run
 
 ORACLE = {"kind": "git", "git_dir": "repo/.git"}
@@ -414,3 +414,20 @@ def test_a_first_cut_that_makes_no_sense_is_refused(tmp_path: Path, recording: P
 
     with pytest.raises(BundleDamaged, match="out of range"):
         unpacked(path)
+
+
+def test_nobody_else_may_write_what_is_unpacked_or_becomes_its_owner(tmp_path: Path) -> None:
+    """With and without tarfile's own filter, which Debian 12's Python does not have."""
+    source = tmp_path / "payload.tar"
+    with tarfile.open(source, "w") as archive:
+        for name, kind, mode in (("d", tarfile.DIRTYPE, 0o1000), ("d/x", tarfile.REGTYPE, 0o4777)):
+            member = tarfile.TarInfo(name)
+            member.type, member.mode, member.uid, member.gid = kind, mode, 12345, 12345
+            archive.addfile(member)
+
+    unpack_payload(source, tmp_path / "out")
+
+    directory, file = ((tmp_path / "out" / name).stat() for name in ("d", "d/x"))
+    assert file.st_mode & 0o7777 == 0o755
+    assert directory.st_mode & 0o1022 == 0
+    assert {directory.st_uid, file.st_uid} == {os.getuid()}

@@ -5,13 +5,14 @@ from typing import TypeVar
 
 from impl.durability.components import Component
 from impl.durability.port import write_all
+from impl.durability.staged import Staged
 from impl.objects.hashes import HashAlgorithm
 from impl.refs.errors import NameConflict, ReferenceChanged, UnsupportedUpdate
 from impl.refs.files.loose import encode_loose, read_loose
 from impl.refs.files.packed import PackedRefs
 from impl.refs.locks import PACKED_SECONDS, REFERENCE_SECONDS, patiently
 from impl.refs.values import Symbolic, Value
-from impl.transaction import RepoTransaction, Staged
+from impl.transaction import RepoTransaction
 
 _REFERENCE = Component.REFERENCE
 Result = TypeVar("Result")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from impl.durability.components import Component
 from impl.durability.names import Publication
 from impl.durability.port import write_all
+from impl.durability.staged import Staged
 from impl.refs.locks import TABLES_SECONDS, patiently
 from impl.refs.reftable.layout import Header
 from impl.refs.reftable.records import LogRecord, RefRecord
@@ -15,7 +16,7 @@ from impl.refs.reftable.stack import Stack, encode_table_list, find_ref, merged_
 from impl.refs.reftable.table import Table
 from impl.refs.reftable.writer import BLOCK_BYTES, encode_table
 from impl.refs.values import Symbolic, Value
-from impl.transaction import RepoTransaction, Staged
+from impl.transaction import RepoTransaction
 
 
 class Addition:
