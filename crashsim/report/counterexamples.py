@@ -78,6 +78,8 @@ def _on_kernels(runs: Iterable[RunResult]) -> list[_Row]:
 
 def _dropped(found: Finding) -> str:
     torn = f", {len(found.torn)} torn" if found.torn else ""
+    if not found.dropped and not torn:
+        return "a cut, and all that was sent before is there"
     return f"{counted(len(found.dropped), 'write')} dropped{torn}"
 
 
