@@ -168,6 +168,11 @@ def sequence(name: str) -> Sequence[GitStep]:
     return SEQUENCES[name]
 
 
+def sets_head(name: str) -> bool:
+    """Whether a sequence has HEAD name another branch, which git syncs under no setting."""
+    return any("git switch" in step.script for step in sequence(name))
+
+
 def stage_files(
     steps: Sequence[GitStep], files: int, seed: int
 ) -> Mapping[str, Mapping[str, bytes]]:

@@ -16,6 +16,7 @@ from crashsim.campaigns.validation import FilesystemValidation, ModelResult, Val
 from crashsim.cli.main import app
 from crashsim.errors import UsageError
 from crashsim.oracles.protocol import Property
+from crashsim.workloads import git_steps
 from tests.support.report_samples import finding, run
 
 CLAIMS = {"btrfs": frozenset({Property.RECOVERABLE, Property.INTACT})}
@@ -85,7 +86,7 @@ def validate(tmp_path: Path, *arguments: str) -> int:
 
 def test_the_first_sequence_runs_disturbed_and_alone(passes: list[Pass], tmp_path: Path) -> None:
     assert validate(tmp_path) == 1
-    assert passes == [(("default", "packs"), True, 150), (("default",), False, 150)]
+    assert passes == [(("each", "packs"), True, 150), (("each",), False, 150)]
 
 
 def test_sequences_states_and_disturbances_can_be_chosen(
@@ -113,3 +114,13 @@ def test_bad_calls_are_refused_before_anything_runs(arguments: list[str]) -> Non
     ended = CliRunner().invoke(app, ["validate", *arguments])
 
     assert isinstance(ended.exception, UsageError)
+
+
+@pytest.mark.parametrize("covers_state", [False, True])
+def test_a_method_that_does_not_cover_head_is_not_held_to_it(covers_state: bool) -> None:
+    method = Method("mine", "my_methods:Mine", CLAIMS, covers_state=covers_state)
+
+    names = command._sequences(method, full=True)
+
+    assert any(git_steps.sets_head(name) for name in names) == covers_state
+    assert "each" in names
