@@ -19,7 +19,7 @@ from crashsim.campaigns.options import Progress
 from crashsim.cli.arguments import JsonOption
 from crashsim.cli.output import stdout, watching, write_json
 from crashsim.disk.profile import parse_profile
-from crashsim.machines.filesystems import on_one_disk, parse_filesystem
+from crashsim.machines.filesystems import Filesystem, on_one_disk, parse_filesystem
 from crashsim.model.bench import measure as model_figures
 from crashsim.model.bench import text as model_lines
 from crashsim.report.benchmarks import render_benchmark
@@ -37,6 +37,10 @@ DirectoryOption = Annotated[
         help="Where recordings and disks go meanwhile; on a tmpfs, no disk of the host takes part.",
     ),
 ]
+
+
+def _filesystem(fs: str) -> Filesystem:
+    return on_one_disk(parse_filesystem(fs), "bench")
 
 
 def _show(measure: Callable[[Progress], Benchmark], json_file: Path | None) -> None:
@@ -68,7 +72,7 @@ def record(
 
     Example: crashsim bench record --rounds 5 --directory /dev/shm
     """
-    filesystem = on_one_disk(parse_filesystem(fs), "bench")
+    filesystem = _filesystem(fs)
     _show(lambda progress: bench_record(rounds, filesystem, fsync, directory, progress), json_file)
 
 
@@ -87,7 +91,7 @@ def explore(
 
     Example: crashsim bench explore --states 300 --batch 20
     """
-    filesystem = on_one_disk(parse_filesystem(fs), "bench")
+    filesystem = _filesystem(fs)
     _show(
         lambda progress: bench_explore(states, batch, jobs, filesystem, directory, progress),
         json_file,
@@ -106,7 +110,7 @@ def length(
 
     Example: crashsim bench length --rewrites 100
     """
-    filesystem = on_one_disk(parse_filesystem(fs), "bench")
+    filesystem = _filesystem(fs)
     _show(
         lambda progress: bench_length(rewrites, states, filesystem, directory, progress), json_file
     )
@@ -139,7 +143,7 @@ def finding(
 
     Example: crashsim bench finding --rounds 3
     """
-    filesystem = on_one_disk(parse_filesystem(fs), "bench")
+    filesystem = _filesystem(fs)
     _show(lambda progress: bench_finding(rounds, example, filesystem, progress), json_file)
 
 
@@ -175,7 +179,7 @@ def store(
     Example: crashsim bench store --rounds 5 --device sata-ssd
     """
     size, profile = StoreSize(files, objects, references), parse_profile(device)
-    filesystem = on_one_disk(parse_filesystem(fs), "bench")
+    filesystem = _filesystem(fs)
     _show(
         lambda progress: bench_store(size, rounds, filesystem, profile, directory, progress),
         json_file,

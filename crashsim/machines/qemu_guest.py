@@ -2,23 +2,16 @@
 
 import contextlib
 import socket
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-from crashsim.disk.latency import NO_LATENCY, Latency
-from crashsim.disk.nbd import NbdServer, socket_pair
-from crashsim.disk.recording_disk import NullDisk
-from crashsim.disk.server import Disk
-from crashsim.errors import UsageError
+from crashsim.disk.nbd import socket_pair
 from crashsim.machines.channel import Channel
 from crashsim.machines.console import Console
 from crashsim.machines.failures import Cause, GuestDied
-from crashsim.machines.guest import AgentGuest
-from crashsim.machines.hardware import CRASH_DISK_BYTES, CRASH_DISKS, Sockets
+from crashsim.machines.hardware import CRASH_DISKS, Sockets
+from crashsim.machines.hosted_guest import HostedGuest
 from crashsim.machines.monitor import Monitor, MonitorFailed
 from crashsim.machines.protocol import MachineInfo
 from crashsim.machines.qemu_process import Launch, QemuProcess
@@ -28,7 +21,7 @@ SAVE_SECONDS = 60.0
 SAVE_POLL_SECONDS = 0.02
 
 
-class QemuGuest(AgentGuest):
+class QemuGuest(HostedGuest):
     """A virtual machine and what belongs to it on the host. Leaving its context ends all of it."""
 
     def __init__(
@@ -44,10 +37,8 @@ class QemuGuest(AgentGuest):
         :param descriptors: what it inherits besides.
         :param launch: how to start it.
         """
+        super().__init__()
         self.info = info
-        self._resources = contextlib.ExitStack()
-        self._killed = False
-        self._killing = threading.Lock()
         with contextlib.ExitStack() as theirs, self._resources:
             monitor, console, agent = (self._pair(theirs) for _ in range(3))
             disks = [socket_pair() for _ in range(CRASH_DISKS)]
@@ -57,25 +48,15 @@ class QemuGuest(AgentGuest):
                 agent[1].fileno(),
                 tuple(theirs.enter_context(end).fileno() for _, end in disks),
             )
-            self._disks = [NbdServer(end, NullDisk(CRASH_DISK_BYTES)) for end, _ in disks]
-            for server in self._disks:
-                server.start()
-                self._resources.callback(server.stop)
+            self._serve(end for end, _ in disks)
             self._monitor_socket = monitor[0]
             self._monitor: Monitor | None = None
             self.process = launch(arguments(sockets), [*sockets.all, *descriptors])
             self._resources.callback(self.process.kill)
             self._console = Console(console[0], self._in_trouble)
             self._resources.callback(self._console.close)
-            super().__init__(Channel(agent[0], self._describe))
-            self._resources.callback(self._channel.close)
+            self._drive(Channel(agent[0], self._describe))
             self._resources = self._resources.pop_all()
-
-    def attach(self, slot: int, disk: Disk, latency: Latency = NO_LATENCY) -> None:
-        """Back disk `slot` by `disk` from now on. The guest must not have it mounted."""
-        if disk.size_bytes != CRASH_DISK_BYTES:
-            raise UsageError(f"a crash disk has {CRASH_DISK_BYTES} bytes, not {disk.size_bytes}")
-        self._disks[slot].replace(disk, latency)
 
     @property
     def monitor(self) -> Monitor:
@@ -129,25 +110,6 @@ class QemuGuest(AgentGuest):
         """The serial console, for a shell. Nobody watches it for a panic from now on."""
         return self._console.hand_over()
 
-    def kill(self) -> None:
-        """End the machine at once, as a power cut does. Idempotent."""
-        with self._killing:
-            self._killed = True
-            self._resources.close()
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the machine."""
-        self.kill()
-
     def _pair(self, theirs: contextlib.ExitStack) -> tuple[socket.socket, socket.socket]:
         ours, their = socket.socketpair()
         self._resources.enter_context(ours)
@@ -157,15 +119,9 @@ class QemuGuest(AgentGuest):
     def _in_trouble(self, cause: Cause) -> None:
         self._channel.fail(self._describe(cause, "its console says so"))
 
-    def _check_host(self) -> None:
-        """A disk that failed here must not pass for one that failed in the guest."""
-        for slot, server in enumerate(self._disks):
-            if server.failure is not None and not self._killed:
-                death = GuestDied(
-                    Cause.DISK, f"disk {slot}: {server.failure}", self._console.tail()
-                )
-                self._channel.fail(death)
-                raise death from server.failure
+    def _last_words(self) -> Sequence[str]:
+        """The last lines of its console."""
+        return self._console.tail()
 
     def _describe(self, cause: Cause, what: str) -> GuestDied:
         """The error for a guest that has died; of all that can be seen, what explains most."""
@@ -177,4 +133,4 @@ class QemuGuest(AgentGuest):
             complaint = self.process.stderr()
             if complaint:
                 what = f"{what}; QEMU says: {complaint}"
-        return GuestDied(cause, what, self._console.tail())
+        return GuestDied(cause, what, self._last_words())

@@ -11,26 +11,22 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Annotated, Any, Self, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 import msgspec
 
 from crashsim.disk.dm_log_writes import import_dm_log, mark_pieces
-from crashsim.disk.latency import NO_LATENCY, Latency
 from crashsim.disk.log_writer import DISK_FULL_ERRNOS, RecordingDiskFull, RecordingFailed
-from crashsim.disk.nbd import NbdServer, listen
-from crashsim.disk.recording_disk import NullDisk
-from crashsim.disk.server import Disk
+from crashsim.disk.nbd import listen
 from crashsim.errors import UsageError
 from crashsim.machines.channel import Channel, Content, to_wire
 from crashsim.machines.failures import Cause, GuestDied, MachineUnusable
-from crashsim.machines.guest import AgentGuest, NoAnswer
+from crashsim.machines.guest import NoAnswer
 from crashsim.machines.hardware import CRASH_DISK_BYTES, CRASH_DISKS
+from crashsim.machines.hosted_guest import HostedGuest
 from crashsim.machines.protocol import MachineInfo
 
 START_SECONDS = 180.0
@@ -54,7 +50,7 @@ class LengthAnswer(msgspec.Struct):
     length_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
 
 
-class VagrantGuest(AgentGuest):
+class VagrantGuest(HostedGuest):
     """A guest in the Vagrant VM. Leaving its context ends it, and waits until the VM is tidy."""
 
     def __init__(self, info: MachineInfo, ssh: Sequence[str], code: str, number: int) -> None:
@@ -66,11 +62,9 @@ class VagrantGuest(AgentGuest):
 
         Raises MachineUnusable or GuestDied when it does not come up.
         """
+        super().__init__()
         self.info = info
         self.ended_in_order = False
-        self._killing = threading.Lock()
-        self._killed = False
-        self._resources = contextlib.ExitStack()
         with self._resources:
             stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the guest
             self._stderr: IO[bytes] = self._resources.enter_context(stderr)
@@ -82,13 +76,7 @@ class VagrantGuest(AgentGuest):
                 word for name in names for word in ("-R", f"{prefix}{name}:{directory}/{name}")
             ]
             agent_listener = self._resources.enter_context(listen(f"{directory}/agent"))
-            self._disks = [
-                NbdServer(listen(f"{directory}/disk{slot}"), NullDisk(CRASH_DISK_BYTES))
-                for slot in range(CRASH_DISKS)
-            ]
-            for server in self._disks:
-                server.start()
-                self._resources.callback(server.stop)
+            self._serve(listen(f"{directory}/disk{slot}") for slot in range(CRASH_DISKS))
             ours, theirs = socket.socketpair()
             with theirs:
                 remote = f"sudo env PYTHONPATH={code} python3 -S -m {_MAIN} {prefix}"
@@ -102,17 +90,10 @@ class VagrantGuest(AgentGuest):
             self._resources.callback(self._end_ssh, ours)
             self._orders = Channel(ours, self._describe)
             agent_listener.settimeout(1.0)
-            super().__init__(Channel(self._accept(agent_listener), self._describe))
-            self._resources.callback(self._channel.close)
+            self._drive(Channel(self._accept(agent_listener), self._describe))
             if not self._channel.hello.wait(START_SECONDS) or self._channel.death is not None:
                 raise self._describe(Cause.HUNG, "its agent does not say hello")
             self._resources = self._resources.pop_all()
-
-    def attach(self, slot: int, disk: Disk, latency: Latency = NO_LATENCY) -> None:
-        """Back disk `slot` by `disk` from now on. The guest must not have it mounted."""
-        if disk.size_bytes != CRASH_DISK_BYTES:
-            raise UsageError(f"a crash disk has {CRASH_DISK_BYTES} bytes, not {disk.size_bytes}")
-        self._disks[slot].replace(disk, latency)
 
     def record_disk(self, slot: int) -> "KernelLog":
         """Put the VM's spare disk in the place of disk `slot`, blank, and log what is written."""
@@ -123,25 +104,6 @@ class VagrantGuest(AgentGuest):
     def is_over(self) -> bool:
         """Whether it was ended."""
         return self._killed
-
-    def kill(self) -> None:
-        """End it: its processes, its mounts, its devices. Idempotent."""
-        with self._killing:
-            self._killed = True
-            self._resources.close()
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End it."""
-        self.kill()
 
     def _order(
         self,
@@ -194,13 +156,6 @@ class VagrantGuest(AgentGuest):
             self._ssh.kill()
             self._ssh.wait()
         self._orders.close()
-
-    def _check_host(self) -> None:
-        for slot, server in enumerate(self._disks):
-            if server.failure is not None and not self._killed:
-                death = GuestDied(Cause.DISK, f"disk {slot}: {server.failure}")
-                self._channel.fail(death)
-                raise death from server.failure
 
     def _describe(self, cause: Cause, what: str) -> GuestDied:
         if self._killed:

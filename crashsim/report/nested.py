@@ -1,12 +1,13 @@
 """What came of recoveries that were cut, in words."""
 
 from crashsim.campaigns.results import FirstCut, NestedResult, RunResult
+from crashsim.report.states import decided_words, possible_words
 from crashsim.report.words import counted
 
 
 def nested_facts(nested: NestedResult) -> list[tuple[str, str]]:
     """(name, words) lines: what was recovered again, and what was explored of it."""
-    states, decided, log = nested.states, nested.states.decided_by, nested.log
+    states, log = nested.states, nested.log
     recoveries = (
         f"{nested.recoveries:,} recorded, of {counted(nested.sound_states, 'sound crash state')}: "
         f"{counted(log.writes, 'write')}, {counted(log.flushes, 'flush', 'flushes')}"
@@ -14,12 +15,10 @@ def nested_facts(nested: NestedResult) -> list[tuple[str, str]]:
     changed = [one.pages_changed for one in nested.each if not one.inconclusive]
     if changed:
         recoveries += f"; each mount alone changed {min(changed):,} to {max(changed):,} pages"
-    possible = "more than 2⁵³" if states.possible is None else f"{states.possible:,}"
     explored = (
-        f"{counted(states.explored, 'state')} ({nested.mount_states:,} of the mount; {possible} "
-        f"possible, torn ones not counted), {states.distinct:,} distinct images; "
-        f"recovery {decided.check:,} · same image {decided.same_image:,} · "
-        f"same reads {decided.same_reads:,} · same tree {decided.same_tree:,}; "
+        f"{counted(states.explored, 'state')} ({nested.mount_states:,} of the mount; "
+        f"{possible_words(states)} possible, torn ones not counted), "
+        f"{states.distinct:,} distinct images; {decided_words(states.decided_by)}; "
         f"{_violations(nested)}"
     )
     return [("recoveries", recoveries), ("cut again", explored)]

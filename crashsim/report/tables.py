@@ -25,6 +25,7 @@ from crashsim.report.nested import (
 )
 from crashsim.report.picture import SVG_FORMAT, TERMINAL_THEME
 from crashsim.report.reproduce import needed_writes, repro_command, write_in_words
+from crashsim.report.states import decided_words, possible_words
 from crashsim.report.words import code_spans, counted, printable, seconds_in_words
 
 PROPERTIES = tuple(property_.value for property_ in Property)
@@ -151,8 +152,7 @@ def property_names(run: RunResult) -> list[str]:
 
 def run_facts(run: RunResult) -> list[tuple[str, str]]:
     """(name, words) lines about a run: machine, recording, coverage, how states were decided."""
-    log, states, seconds, decided = run.log, run.states, run.seconds, run.states.decided_by
-    possible = "more than 2⁵³" if states.possible is None else f"{states.possible:,}"
+    log, states, seconds = run.log, run.states, run.seconds
     facts = [
         ("machine", f"{run.machine.kind} ({run.machine.accel}), Linux {run.machine.kernel}"),
         (
@@ -162,15 +162,11 @@ def run_facts(run: RunResult) -> list[tuple[str, str]]:
         ),
         (
             "explored",
-            f"{states.explored:,} of {possible} possible states, "
+            f"{states.explored:,} of {possible_words(states)} possible states, "
             f"{states.distinct:,} distinct images",
         ),
         ("coverage", states.coverage),
-        (
-            "decided by",
-            f"recovery {decided.check:,} · same image {decided.same_image:,} · "
-            f"same reads {decided.same_reads:,} · same tree {decided.same_tree:,}",
-        ),
+        ("decided by", decided_words(states.decided_by)),
         ("disturbed by", ", ".join(run.disturbances) or "nothing"),
         ("seed", str(run.seed)),
         (
